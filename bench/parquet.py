@@ -1,0 +1,199 @@
+"""Plain folders: compaction, repartition, delete and upsert, beside what a user would write with DuckDB.
+
+Prints a table and writes bench/results/parquet.json. `--mb` is the size of the data, `--files` the number of files.
+Times are of one run on one machine, so compare ratios; the peers run in processes of their own, one after the other.
+polars is measured when it is installed. Memory is the peak of a process and those it started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+RESULTS = Path(__file__).parent / "results" / "parquet.json"
+PARTITIONS = 20
+ROW_BYTES = 24
+
+
+@dataclass(frozen=True)
+class Figure:
+    what: str
+    tool: str
+    seconds: float
+    ratio: float
+    peak_mb: int
+    detail: str
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mb", type=int, default=2048)
+    parser.add_argument("--files", type=int, default=2000)
+    parser.add_argument("--work", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.work:
+        work(given.work, Path(given.folder))
+        return
+    with tempfile.TemporaryDirectory(prefix="neve-bench-") as folder:
+        source = Path(folder) / "source"
+        make(source, given.mb, given.files)
+        figures = measure(source, Path(folder) / "copy")
+    width = max(len(f"{figure.what}, {figure.tool}") for figure in figures)
+    for figure in figures:
+        name = f"{figure.what}, {figure.tool}"
+        print(f"{name:{width}}  {figure.seconds:8.1f} s  {figure.ratio:6.2f}  {figure.peak_mb:6} MB  {figure.detail}")
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
+
+
+def make(folder: Path, mb: int, files: int) -> None:
+    """Random numbers, which do not pack, in small files of `PARTITIONS` days."""
+    random = Random(1)
+    rows = max(1, mb * 2**20 // ROW_BYTES // files)
+    for number in range(files):
+        day = f"2025-11-{number % PARTITIONS + 1:02}"
+        table = pa.table(
+            {
+                "day": [day] * rows,
+                "id": range(number * rows, (number + 1) * rows),
+                "a": pa.array(memoryview(random.randbytes(8 * rows)).cast("q"), pa.int64()),
+                "b": pa.array(memoryview(random.randbytes(8 * rows)).cast("q"), pa.int64()),
+            }
+        )
+        place = folder / f"day={day}"
+        place.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, place / f"f{number:05}.parquet", compression="zstd")
+
+
+def measure(source: Path, copy: Path) -> list[Figure]:
+    figures = []
+    for what, tools in WORK.items():
+        ours: float | None = None
+        for tool in tools:
+            if tool == "polars" and find_spec("polars") is None:
+                continue
+            shutil.copytree(source, copy)
+            began = time.monotonic()
+            done = subprocess.run(
+                [sys.executable, __file__, "--work", f"{what}/{tool}", "--folder", str(copy)],
+                check=True, capture_output=True, text=True,
+            )  # fmt: skip
+            answer = json.loads(done.stdout.splitlines()[-1])
+            whole = time.monotonic() - began
+            ours = answer["seconds"] if ours is None else ours
+            figures.append(
+                Figure(what, tool, round(answer["seconds"], 2), round(answer["seconds"] / ours, 2), answer["peak_mb"],
+                       f"{answer['detail']}; {whole:.1f} s with start")
+            )  # fmt: skip
+            shutil.rmtree(copy)
+            shutil.rmtree(copy.with_name("out"), ignore_errors=True)
+    return figures
+
+
+def work(name: str, folder: Path) -> None:
+    """One piece of work in this process; what it took, as JSON."""
+    what, tool = name.split("/")
+    began = time.monotonic()
+    detail = WORK[what][tool](folder)
+    seconds = time.monotonic() - began
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(json.dumps({"seconds": seconds, "peak_mb": peak // 1024, "detail": detail}))
+
+
+def compact_ours(folder: Path) -> str:
+    from neve.parquet import ParquetCompactor
+
+    stats = ParquetCompactor(folder).compact()
+    return f"{stats['files_before']} → {stats['files_after']} files"
+
+
+def compact_duckdb(folder: Path) -> str:
+    import duckdb
+
+    out = folder.with_name("out")
+    duckdb.sql(
+        f"COPY (SELECT * FROM read_parquet('{folder}/**/*.parquet', hive_partitioning = false)) TO '{out}' "
+        "(FORMAT parquet, COMPRESSION zstd, PARTITION_BY (day), WRITE_PARTITION_COLUMNS true)"
+    )
+    return f"→ {len(list(out.rglob('*.parquet')))} files, not crash-safe"
+
+
+def compact_polars(folder: Path) -> str:
+    polars: Any = __import__("polars")
+    out = folder.with_name("out")
+    for place in sorted(folder.iterdir()):
+        (out / place.name).mkdir(parents=True)
+        polars.scan_parquet(f"{place}/*.parquet").sink_parquet(out / place.name / "all.parquet", compression="zstd")
+    return f"→ {len(list(out.rglob('*.parquet')))} files, not crash-safe"
+
+
+def repartition_ours(folder: Path) -> str:
+    from neve.parquet import Repartitioner
+
+    def by_digit(frame: Any) -> Any:
+        return frame.selectExpr("*", "id % 10 AS digit")
+
+    stats = Repartitioner(folder, folder.with_name("out"), ["digit"]).repartition(transform_fn=by_digit, validate=False)
+    return f"{stats['partitions_created']} partitions, {stats['files_written']} files"
+
+
+def repartition_duckdb(folder: Path) -> str:
+    import duckdb
+
+    out = folder.with_name("out")
+    duckdb.sql(
+        f"COPY (SELECT *, id % 10 AS digit FROM read_parquet('{folder}/**/*.parquet', hive_partitioning = false)) "
+        f"TO '{out}' (FORMAT parquet, COMPRESSION zstd, PARTITION_BY (digit), WRITE_PARTITION_COLUMNS true)"
+    )
+    return f"{len(list(out.iterdir()))} partitions, {len(list(out.rglob('*.parquet')))} files"
+
+
+def delete(folder: Path, **options: Any) -> str:
+    from neve.parquet import ParquetCRUD
+
+    stats = ParquetCRUD(folder).delete("day = '2025-11-01' AND a % 50 = 0", **options)
+    return f"{stats['rows_deleted']:,} of {stats['rows_before']:,} rows; rewrote {stats['files_written']} files"
+
+
+def delete_filtered(folder: Path) -> str:
+    return delete(folder, partition_filter={"day": "2025-11-01"})
+
+
+def upsert(folder: Path) -> str:
+    from neve.parquet import ParquetCRUD
+
+    rows = sum(pq.read_metadata(file).num_rows for file in folder.rglob("*.parquet"))
+    count = min(100_000, rows // 10)
+    table = pa.table(
+        {"day": ["2025-11-01"] * count, "id": range(rows - count // 2, rows - count // 2 + count), "a": [1] * count}
+    )
+    stats = ParquetCRUD(folder).upsert(table, ["id"], ["day"], update_cols=["a"])
+    return f"{count:,} rows into {rows:,}; rewrote {stats['files_written']} files"
+
+
+WORK: dict[str, dict[str, Callable[[Path], str]]] = {
+    "compact": {"neve": compact_ours, "duckdb": compact_duckdb, "polars": compact_polars},
+    "repartition": {"neve": repartition_ours, "duckdb": repartition_duckdb},
+    "delete 0.1 %": {"neve": delete},
+    "delete 0.1 %, partition_filter": {"neve": delete_filtered},
+    "upsert": {"neve": upsert},
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""What Névé needs of a catalog, whichever kind it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from neve.model.names import Namespace, TableName
+from neve.model.specs import TableSpec
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A table's current metadata and where it lies."""
+
+    location: str
+    metadata: Mapping[str, Any]
+
+
+class Backend(Protocol):
+    def namespaces(self) -> list[Namespace]: ...
+
+    def tables(self) -> list[TableName]: ...
+
+    def metadata_locations(self) -> dict[TableName, str]: ...
+
+    def load(self, name: TableName) -> Loaded | None: ...
+
+    def metadata_location(self, name: TableName) -> str | None: ...
+
+    def create(self, spec: TableSpec, *, location: str, properties: Mapping[str, str]) -> None:
+        """Raises AlreadyExists, leaving nothing behind."""
+
+    def register(self, name: TableName, metadata_location: str) -> None:
+        """Raises AlreadyExists."""
+
+    def rename(self, old: TableName, new: TableName, *, expected: str) -> bool:
+        """False when `old` no longer points at the expected metadata; raises AlreadyExists when `new` is taken."""
+
+    def drop(self, name: TableName, *, expected: str) -> bool:
+        """Forgets the table, leaves its files; false when the name no longer points at the expected metadata."""
+
+    def add_namespace(self, namespace: Namespace) -> bool:
+        """False when it is there."""
+
+    def drop_namespace(self, namespace: Namespace) -> bool:
+        """False when it holds tables or is not there."""
+
+    def open_table(self, name: TableName) -> Table:
+        """A PyIceberg table whose transactions commit here."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,265 @@
+"""The lake's catalog as the services use it: every read is JVM-free, every change is one commit or none."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from neve.catalog.backend import Backend
+from neve.catalog.facts import live_files, partition_columns, read_metadata, table_facts
+from neve.catalog.files import Files
+from neve.catalog.lineage import table_lineage
+from neve.catalog.manifests import read_manifest, read_manifest_list
+from neve.catalog.rows import CatalogRows
+from neve.config import CommitSettings, LoadedSettings
+from neve.config.connections import SQL_CATALOGS, arrow_s3, pyiceberg_properties, sql_catalog_uri
+from neve.database import open_database
+from neve.errors import (
+    AlreadyExists,
+    CommitConflict,
+    InvalidInput,
+    NamespaceNotFound,
+    NeveError,
+    NotEmpty,
+    StalePlan,
+    StorageError,
+    TableNotFound,
+    nearest,
+)
+from neve.model.changes import Lineage, LiveFile, Manifest, SnapshotStep
+from neve.model.facts import FileFact, TableFacts
+from neve.model.names import Namespace, TableName
+from neve.model.specs import Alteration, TableSpec
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table, Transaction
+
+Elsewhere = Callable[[TableName], NeveError | None]
+
+
+def _nowhere(_: TableName) -> NeveError | None:
+    return None
+
+
+def open_catalog(loaded: LoadedSettings, *, elsewhere: Elsewhere = _nowhere) -> Catalog:
+    """The catalog that the settings name; a SQL catalog's tables are made when missing.
+
+    `elsewhere` knows of names that are no Iceberg tables, and what to say of them.
+    """
+    files = Files(arrow_s3(loaded))
+    backend: Backend
+    if loaded.settings.catalog.type in SQL_CATALOGS:
+        from neve.catalog.sql import SqlBackend
+
+        rows = CatalogRows(open_database(sql_catalog_uri(loaded), create=True, what="catalog"))
+        rows.ensure_tables()
+        backend = SqlBackend(rows, files)
+    else:
+        from neve.catalog.remote import RemoteBackend
+
+        backend = RemoteBackend(pyiceberg_properties(loaded), files)
+    return Catalog(backend, files, loaded.settings.commit, elsewhere)
+
+
+class Catalog:
+    def __init__(self, backend: Backend, files: Files, commit: CommitSettings, elsewhere: Elsewhere) -> None:
+        self._backend = backend
+        self._commit = commit
+        self._elsewhere = elsewhere
+        self.files = files
+
+    def namespaces(self) -> list[Namespace]:
+        return self._backend.namespaces()
+
+    def tables(self) -> list[TableName]:
+        return self._backend.tables()
+
+    def exists(self, name: TableName) -> bool:
+        return self._backend.metadata_location(name) is not None
+
+    def metadata_location(self, name: TableName) -> str:
+        """Where the table's current metadata lies, even when it cannot be read."""
+        location = self._backend.metadata_location(name)
+        if location is None:
+            raise self.unknown(name)
+        return location
+
+    def metadata_locations(self) -> dict[TableName, str]:
+        """Where the current metadata of every table lies."""
+        return self._backend.metadata_locations()
+
+    def facts(self, name: TableName) -> TableFacts:
+        loaded = self._backend.load(name)
+        if loaded is None:
+            raise self.unknown(name)
+        return table_facts(name, loaded.location, loaded.metadata)
+
+    def facts_at(self, name: TableName, metadata_location: str) -> TableFacts:
+        """Facts from a metadata file that no catalog need know."""
+        return table_facts(name, metadata_location, read_metadata(metadata_location, self.files.read))
+
+    def lineage(self, name: TableName) -> Lineage:
+        """The table's snapshots as steps; facts of the same metadata come with it."""
+        loaded = self._backend.load(name)
+        if loaded is None:
+            raise self.unknown(name)
+        return table_lineage(name, loaded)
+
+    def manifests(self, step: SnapshotStep) -> list[Manifest]:
+        return read_manifest_list(step.manifest_list, self.files.read)
+
+    def manifest_files(self, manifest: Manifest) -> list[LiveFile]:
+        return read_manifest(manifest, self.files.read)
+
+    def live_files(self, facts: TableFacts) -> list[FileFact]:
+        """The current files of a table."""
+        if facts.current is None:
+            return []
+        metadata = read_metadata(facts.metadata_location, self.files.read)
+        return list(live_files(metadata, facts.current, self.files.read))
+
+    def ever_partitioned_by(self, name: TableName) -> frozenset[str]:
+        """Columns that partition the files of this table, or did under an earlier layout that files may still have."""
+        loaded = self._backend.load(name)
+        if loaded is None:
+            raise self.unknown(name)
+        return partition_columns(loaded.metadata)
+
+    def unknown(self, name: TableName) -> NeveError:
+        """The error for a table that is not there, with the nearest names."""
+        if (elsewhere := self._elsewhere(name)) is not None:
+            return elsewhere
+        known = {str(other): other for other in self.tables()}
+        hint = nearest(str(name), known) or nearest(name.name, (other.name for other in known.values()))
+        return TableNotFound(f"no table {name}", hint=hint or "see what there is: neve table list")
+
+    def create(self, spec: TableSpec, *, location: str, properties: Mapping[str, str]) -> None:
+        self._backend.create(spec, location=location, properties=properties)
+
+    def register(self, name: TableName, metadata_location: str) -> None:
+        self._backend.register(name, metadata_location)
+
+    def rename(self, old: TableName, new: TableName, *, expected: str) -> bool:
+        """False when `old` no longer points at the expected metadata: look again."""
+        return self._backend.rename(old, new, expected=expected)
+
+    def drop(self, name: TableName, *, expected: str | None = None) -> bool:
+        """False when the name no longer points at the expected metadata (as it is now, if None): look again."""
+        return self._backend.drop(name, expected=self.metadata_location(name) if expected is None else expected)
+
+    def ensure_namespace(self, namespace: Namespace) -> bool:
+        """Makes a namespace and those above it where they are missing; false when it was there already."""
+        present, made = set(self.namespaces()), False
+        for depth in range(1, len(namespace) + 1):
+            made = namespace[:depth] not in present and self._backend.add_namespace(namespace[:depth])
+        return made
+
+    def drop_namespace(self, namespace: Namespace) -> None:
+        """Drops an empty namespace; a full one is refused, naming what it holds."""
+        text = ".".join(namespace)
+        if namespace not in (known := self.namespaces()):
+            raise NamespaceNotFound(f"no namespace {text}", hint=nearest(text, (".".join(name) for name in known)))
+        held = [str(table) for table in self.tables() if table.namespace[: len(namespace)] == namespace]
+        held += [".".join(name) for name in known if len(name) > len(namespace) and name[: len(namespace)] == namespace]
+        if held:
+            shown = ", ".join(held[:5]) + (" …" if len(held) > 5 else "")
+            raise NotEmpty(f"namespace {text} holds {len(held)}: {shown}", hint="delete or rename those first")
+        if not self._backend.drop_namespace(namespace):
+            raise NotEmpty(f"namespace {text} was filled meanwhile", hint="delete or rename its tables first")
+
+    def set_properties(self, name: TableName, *, put: Mapping[str, str], remove: Sequence[str] = ()) -> None:
+        def change(transaction: Transaction) -> None:
+            if put:
+                transaction.set_properties(dict(put))
+            if remove:
+                transaction.remove_properties(*remove)
+
+        self._change(name, change)
+
+    def alter(self, name: TableName, alterations: Sequence[Alteration]) -> None:
+        def change(transaction: Transaction) -> None:
+            from neve.catalog.alter import apply_alterations
+
+            apply_alterations(transaction, alterations)
+
+        self._change(name, change)
+
+    def set_current_snapshot(self, name: TableName, snapshot_id: int, *, expected: int | None) -> None:
+        """Rolls back, or raises StalePlan when the current snapshot is no longer the expected one."""
+
+        def change(table: Table) -> None:
+            if table.metadata.current_snapshot_id != expected:
+                raise StalePlan(f"{name} was written to meanwhile", hint="look at its history and decide again")
+            table.manage_snapshots().set_current_snapshot(snapshot_id).commit()
+
+        self._manage(name, change)
+
+    def create_tag(self, name: TableName, tag: str, *, snapshot_id: int) -> None:
+        def change(table: Table) -> None:
+            _refuse_taken(table, name, tag)
+            table.manage_snapshots().create_tag(snapshot_id, tag).commit()
+
+        self._manage(name, change)
+
+    def create_branch(self, name: TableName, branch: str, *, snapshot_id: int) -> None:
+        def change(table: Table) -> None:
+            _refuse_taken(table, name, branch)
+            table.manage_snapshots().create_branch(snapshot_id, branch).commit()
+
+        self._manage(name, change)
+
+    def remove_tag(self, name: TableName, tag: str) -> None:
+        self._manage(name, lambda table: table.manage_snapshots().remove_tag(tag).commit())
+
+    def remove_branch(self, name: TableName, branch: str) -> None:
+        self._manage(name, lambda table: table.manage_snapshots().remove_branch(branch).commit())
+
+    def close(self) -> None:
+        self._backend.close()
+
+    def _change(self, name: TableName, change: Callable[[Transaction], None]) -> None:
+        def run(table: Table) -> None:
+            with table.transaction() as transaction:
+                change(transaction)
+
+        self._manage(name, run)
+
+    def _manage(self, name: TableName, run: Callable[[Table], object]) -> None:
+        """Runs a metadata change; one that lost to a rival is made anew on what the rival left."""
+        from pyiceberg.exceptions import CommitFailedException
+
+        for attempt in range(self._commit.retries + 1):
+            if not self.exists(name):
+                raise self.unknown(name)
+            try:
+                run(self._backend.open_table(name))
+            except CommitFailedException as exc:
+                if attempt == self._commit.retries:
+                    raise CommitConflict(
+                        f"{name} is being changed all the time: gave up after {attempt + 1} tries",
+                        hint="try again, or raise commit.retries",
+                    ) from exc
+                self._wait(attempt)
+            except (FileNotFoundError, StorageError) as exc:
+                if not self.exists(name):  # a rival deleted it, folder and all
+                    raise self.unknown(name) from exc
+                if isinstance(exc, StorageError):
+                    raise
+                raise StorageError(f"the metadata of {name} is gone: {exc}", hint="run `neve doctor`") from exc
+            except ValueError as exc:
+                raise InvalidInput(str(exc)) from exc
+            else:
+                return
+
+    def _wait(self, attempt: int) -> None:
+        """Exponential back-off with full jitter."""
+        ceiling = min(self._commit.max_wait_ms, self._commit.min_wait_ms * 2**attempt)
+        time.sleep(random.uniform(0, ceiling) / 1000)  # noqa: S311
+
+
+def _refuse_taken(table: Table, name: TableName, label: str) -> None:
+    """A rival may have made it since we looked; PyIceberg would move it without a word."""
+    if label in table.metadata.refs:
+        raise AlreadyExists(f"{name} already has a tag or branch {label}", hint="choose another name, or --delete it")

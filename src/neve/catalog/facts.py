@@ -1,0 +1,253 @@
+"""Iceberg metadata → facts, with the standard library and fastavro alone.
+
+PyIceberg would do it too, but importing it takes several times as long as reading a table (see docs/architecture.md);
+a command that only looks must answer in about a second.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from neve.catalog.backend import Loaded
+from neve.catalog.files import Reader
+from neve.errors import StorageError
+from neve.model.facts import FileFact, Reference, Snapshot, TableFacts, instant
+from neve.model.ingest import INGEST_DATE
+from neve.model.layout import SortField, Transform
+from neve.model.names import TableName
+from neve.model.types import field_from_iceberg
+
+_CONTENT = {0: "data", 1: "position_deletes", 2: "equality_deletes"}
+_DELETED = 2
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MONTHS = 12
+_NAIVE = "without-zone"
+
+
+def read_metadata(location: str, read: Reader) -> Mapping[str, Any]:
+    """The metadata file as JSON, unpacked when it is gzipped."""
+    content = read(location)
+    try:
+        metadata = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+    except (ValueError, OSError, EOFError, zlib.error) as exc:
+        raise StorageError(f"{location} is not Iceberg table metadata: {exc}") from exc
+    if not isinstance(metadata, dict) or "format-version" not in metadata:
+        raise StorageError(f"{location} is not Iceberg table metadata")
+    return metadata
+
+
+def load_current(locate: Callable[[], str | None], read: Reader) -> Loaded | None:
+    """A table's metadata from where the catalog says it is; None when the catalog has no such table.
+
+    A rival may commit, or delete the table, between the two: then the file can be gone, and the catalog is asked again.
+    """
+    location = locate()
+    while location is not None:
+        try:
+            return Loaded(location, read_metadata(location, read))
+        except StorageError:
+            if (now := locate()) == location:
+                raise
+            location = now
+    return None
+
+
+def table_facts(name: TableName, metadata_location: str, metadata: Mapping[str, Any]) -> TableFacts:
+    """The table that a metadata file describes."""
+    try:
+        return _facts(name, metadata_location, metadata)
+    except (KeyError, StopIteration, TypeError, ValueError) as exc:
+        what = f"{type(exc).__name__}: {exc}"
+        raise StorageError(f"{metadata_location} is not Iceberg table metadata that Névé knows ({what})") from exc
+
+
+def _facts(name: TableName, metadata_location: str, metadata: Mapping[str, Any]) -> TableFacts:
+    schema = _by_id(metadata, "schemas", "schema-id", "current-schema-id")
+    columns = tuple(field_from_iceberg(field) for field in schema["fields"])
+    paths = dict(_paths(schema["fields"], ""))
+    spec = _by_id(metadata, "partition-specs", "spec-id", "default-spec-id")
+    order = _by_id(metadata, "sort-orders", "order-id", "default-sort-order-id")
+    current = metadata.get("current-snapshot-id")
+    return TableFacts(
+        name=name,
+        uuid=str(metadata["table-uuid"]),
+        location=str(metadata["location"]),
+        metadata_location=metadata_location,
+        format_version=int(metadata["format-version"]),
+        updated_at=instant(metadata["last-updated-ms"]),
+        columns=columns,
+        partition_by=tuple(
+            Transform(paths[field["source-id"]], field["transform"])
+            for field in spec["fields"]
+            if field["transform"] != "void" and field["source-id"] in paths
+        ),
+        sort_by=tuple(
+            SortField(
+                Transform(paths[field["source-id"]], field["transform"]),
+                field["direction"] == "desc",
+                field["null-order"] == "nulls-first",
+            )
+            for field in order["fields"]
+            if field["source-id"] in paths
+        ),
+        properties=dict(metadata.get("properties", {})),
+        snapshots=tuple(_snapshot(snapshot) for snapshot in metadata.get("snapshots", ())),
+        current_snapshot_id=None if current in (None, -1) else int(current),
+        made_current=tuple(
+            (instant(entry["timestamp-ms"]), int(entry["snapshot-id"])) for entry in metadata.get("snapshot-log", ())
+        ),
+        references=tuple(
+            Reference(name=name, kind=ref["type"], snapshot_id=int(ref["snapshot-id"]))
+            for name, ref in sorted(metadata.get("refs", {}).items())
+        ),
+    )
+
+
+def live_files(metadata: Mapping[str, Any], snapshot: Snapshot, read: Reader) -> Iterator[FileFact]:
+    """The data and delete files of a snapshot, from its manifests."""
+    naive = {item for schema in metadata["schemas"] for item in _without_zone(schema["fields"])}
+    specs: dict[int, list[Mapping[str, Any]]] = {
+        spec["spec-id"]: [{**field, _NAIVE: field["source-id"] in naive} for field in spec["fields"]]
+        for spec in metadata["partition-specs"]
+    }
+    dated = _ingest_date_id(metadata)
+    for manifest in _avro(read(snapshot.manifest_list)):
+        for entry in _avro(read(manifest["manifest_path"])):
+            if entry["status"] != _DELETED:
+                yield _file(entry, manifest, specs[manifest["partition_spec_id"]], dated)
+
+
+def _ingest_date_id(metadata: Mapping[str, Any]) -> int | None:
+    fields = _by_id(metadata, "schemas", "schema-id", "current-schema-id")["fields"]
+    return next((field["id"] for field in fields if field["name"] == INGEST_DATE and field["type"] == "date"), None)
+
+
+def _days(file: Mapping[str, Any], field_id: int | None) -> tuple[date, date] | None:
+    """The bounds of a date column, where the writer kept them."""
+    found = []
+    for side in ("lower_bounds", "upper_bounds"):
+        raw = next((item["value"] for item in file.get(side) or () if item["key"] == field_id), None)
+        if raw is None:
+            return None
+        found.append(_EPOCH.date() + timedelta(days=int.from_bytes(raw, "little", signed=True)))
+    return found[0], found[1]
+
+
+def _file(
+    entry: Mapping[str, Any], manifest: Mapping[str, Any], fields: list[Mapping[str, Any]], dated: int | None
+) -> FileFact:
+    file = entry["data_file"]
+    sequence = entry.get("sequence_number")
+    content: Any = _CONTENT[file.get("content", 0)]
+    size = file.get("content_size_in_bytes") if content != "data" else None
+    return FileFact(
+        content=content,
+        path=file["file_path"],
+        format=file["file_format"].lower(),
+        partition={
+            field["name"]: partition_text(field["transform"], _local(value) if field[_NAIVE] else value)
+            for field, value in zip(fields, _values(file["partition"], fields), strict=True)
+        },
+        rows=file["record_count"],
+        bytes=file["file_size_in_bytes"] if size is None else size,
+        sequence_number=manifest.get("sequence_number", 0) if sequence is None else sequence,
+        spec_id=manifest["partition_spec_id"],
+        ingest_dates=_days(file, dated) if content == "data" else None,
+        deletes_from=file.get("referenced_data_file"),
+    )
+
+
+def partition_text(transform: str, value: object) -> str | None:
+    """A partition value as people write it: months and years are numbers since 1970 on disk.
+
+    >>> partition_text("month", 648), partition_text("year", 54), partition_text("hour", 473353)
+    ('2024-01', '2024', '2024-01-01-01')
+    """
+    match transform, value:
+        case _, None:
+            return None
+        case "year", int(years):
+            return str(_EPOCH.year + years)
+        case "month", int(months):
+            return f"{_EPOCH.year + months // _MONTHS:04}-{months % _MONTHS + 1:02}"
+        case "day", int(days):
+            return (_EPOCH.date() + timedelta(days=days)).isoformat()
+        case "hour", int(hours):
+            return (_EPOCH + timedelta(hours=hours)).strftime("%Y-%m-%d-%H")
+        case _, date() as moment:
+            return moment.isoformat()
+        case _, bytes(raw):
+            return raw.hex()
+        case _:
+            return str(value)
+
+
+def partition_label(partition: Mapping[str, str | None]) -> str:
+    """`ts_day=2024-01-01/region=eu`; empty for an unpartitioned table."""
+    return "/".join(f"{name}={'null' if value is None else value}" for name, value in partition.items())
+
+
+def _values(record: Mapping[str, Any], fields: list[Mapping[str, Any]]) -> list[object]:
+    by_position = list(record.values())
+    return [record.get(field["name"], by_position[index]) for index, field in enumerate(fields)]
+
+
+def _avro(content: bytes) -> Iterator[Mapping[str, Any]]:
+    import fastavro
+
+    for record in fastavro.reader(io.BytesIO(content)):
+        if isinstance(record, dict):
+            yield record
+
+
+def _snapshot(json: Mapping[str, Any]) -> Snapshot:
+    summary = json.get("summary", {})
+    return Snapshot(
+        id=int(json["snapshot-id"]),
+        parent_id=json.get("parent-snapshot-id"),
+        sequence_number=json.get("sequence-number", 0),
+        at=instant(json["timestamp-ms"]),
+        operation=summary.get("operation", "unknown"),
+        summary=summary,
+        manifest_list=json.get("manifest-list", ""),
+    )
+
+
+def _by_id(metadata: Mapping[str, Any], items: str, key: str, current: str) -> Mapping[str, Any]:
+    wanted = metadata[current]
+    found: Mapping[str, Any] = next(item for item in metadata[items] if item[key] == wanted)
+    return found
+
+
+def _paths(fields: list[Mapping[str, Any]], prefix: str) -> Iterator[tuple[int, str]]:
+    for field in fields:
+        path = prefix + field["name"]
+        yield field["id"], path
+        if isinstance(field["type"], dict) and field["type"]["type"] == "struct":
+            yield from _paths(field["type"]["fields"], f"{path}.")
+
+
+def _without_zone(fields: list[Mapping[str, Any]]) -> Iterator[int]:
+    """Ids of the columns whose times have no zone: Avro's reader gives them one."""
+    for field in fields:
+        if isinstance(field["type"], dict) and field["type"]["type"] == "struct":
+            yield from _without_zone(field["type"]["fields"])
+        elif field["type"] in ("timestamp", "timestamp_ns"):
+            yield field["id"]
+
+
+def _local(value: object) -> object:
+    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
+
+
+def partition_columns(metadata: Mapping[str, Any]) -> frozenset[str]:
+    """Columns that any of the table's partition specs reads."""
+    paths = dict(_paths(_by_id(metadata, "schemas", "schema-id", "current-schema-id")["fields"], ""))
+    sources = {field["source-id"] for spec in metadata["partition-specs"] for field in spec["fields"]}
+    return frozenset(paths[source] for source in sources if source in paths)

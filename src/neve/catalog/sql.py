@@ -1,0 +1,76 @@
+"""A catalog in SQLite or PostgreSQL: rows through DB-API, metadata as files, PyIceberg only when something changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from neve.catalog.backend import Loaded
+from neve.catalog.facts import load_current
+from neve.catalog.files import Files
+from neve.catalog.rows import CatalogRows
+from neve.errors import AlreadyExists
+from neve.model.names import Namespace, TableName
+from neve.model.specs import TableSpec
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from neve.catalog.commits import MetadataCommitter
+
+
+class SqlBackend:
+    def __init__(self, rows: CatalogRows, files: Files) -> None:
+        self._rows = rows
+        self._files = files
+
+    @cached_property
+    def _committer(self) -> MetadataCommitter:
+        from neve.catalog.commits import MetadataCommitter
+
+        return MetadataCommitter(self._rows, self._files)
+
+    def namespaces(self) -> list[Namespace]:
+        return self._rows.namespaces()
+
+    def tables(self) -> list[TableName]:
+        return [name for name, _ in self._rows.tables()]
+
+    def metadata_locations(self) -> dict[TableName, str]:
+        return dict(self._rows.tables())
+
+    def metadata_location(self, name: TableName) -> str | None:
+        return self._rows.metadata_location(name)
+
+    def load(self, name: TableName) -> Loaded | None:
+        return load_current(lambda: self._rows.metadata_location(name), self._files.read)
+
+    def create(self, spec: TableSpec, *, location: str, properties: Mapping[str, str]) -> None:
+        metadata_location = self._committer.create(spec, location=location, properties=properties)
+        try:
+            self._rows.insert(spec.name, metadata_location)
+        except AlreadyExists:
+            self._files.remove_tree(location)
+            raise
+
+    def register(self, name: TableName, metadata_location: str) -> None:
+        self._rows.insert(name, metadata_location)
+
+    def rename(self, old: TableName, new: TableName, *, expected: str) -> bool:
+        return self._rows.rename(old, new, expected=expected)
+
+    def drop(self, name: TableName, *, expected: str) -> bool:
+        return self._rows.delete(name, expected=expected)
+
+    def add_namespace(self, namespace: Namespace) -> bool:
+        return self._rows.add_namespace(namespace)
+
+    def drop_namespace(self, namespace: Namespace) -> bool:
+        return self._rows.drop_namespace(namespace)
+
+    def open_table(self, name: TableName) -> Table:
+        return self._committer.load_table(name.identifier)
+
+    def close(self) -> None:
+        self._rows.close()

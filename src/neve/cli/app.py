@@ -1,0 +1,150 @@
+"""The root command, and the boundary where every error becomes a sentence and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+import traceback
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from neve import __version__
+from neve.cli.options import Command, group, options, say
+from neve.errors import NeveError
+
+app = group("Névé: lakehouse tables that look after themselves.")
+_INTERRUPTED = 130
+_USAGE = 2
+
+
+def _version(value: bool) -> None:
+    if value:
+        print(f"neve {__version__}")  # noqa: T201
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Névé: lakehouse tables that look after themselves."""
+
+
+@app.command(cls=Command)
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where the lake goes.")] = Path(),
+    demo: Annotated[bool, typer.Option("--demo", help="Add a small example table with rows.")] = False,
+) -> None:
+    """Make a lake: neve.yaml, the catalog, the state database and the warehouse."""
+    from neve.cli.commands import init_lake
+
+    init_lake(folder, demo=demo)
+
+
+@app.command(cls=Command)
+def doctor(
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended; fetch what is missing.")] = False,
+    no_spark: Annotated[bool, typer.Option("--no-spark", help="Only the lake: no Java, no jars, no session.")] = False,
+) -> None:
+    """Check Java, jars, Spark, catalog, warehouse, state and disk, and say how to mend what is wrong."""
+    from neve.cli.commands import run_doctor
+
+    run_doctor(repair=repair, spark=not no_spark)
+
+
+@app.command(cls=Command)
+def schedule() -> None:
+    """What scheduled maintenance would do now, and why it leaves the rest alone."""
+    from neve.cli.commands import show_schedule
+
+    show_schedule()
+
+
+@app.command(cls=Command)
+def sql(
+    text: Annotated[str | None, typer.Argument(metavar="SQL", help="One statement, or several with ; between.")] = None,
+    file: Annotated[Path | None, typer.Option("-f", "--file", help="A file of statements.")] = None,
+    write: Annotated[bool, typer.Option("--write", help="Let statements change the lake.")] = False,
+    as_of: Annotated[str | None, typer.Option("--as-of", metavar="WHEN", help="Snapshot id, tag or time.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=0, help="At most so many rows.")] = None,
+) -> None:
+    """Run SQL on Spark and stream the rows of the last statement."""
+    from neve.cli.commands import run_sql
+
+    run_sql(text, file=file, write=write, as_of=as_of, limit=limit)
+
+
+for _name, _help in {
+    "table": "Tables: create, look, change, delete.",
+    "namespace": "Namespaces that tables live in.",
+    "config": "The settings and where each came from.",
+    "parquet": "Plain folders of Parquet files: look, compact, repartition, repair, restore.",
+    "dynamic": "Dynamic tables: declared by a query, kept equal to it.",
+    "runs": "What was done, when, and how it ended.",
+}.items():
+    app.add_typer(importlib.import_module(f"neve.cli.{_name}").app, name=_name, help=_help)
+for _name in ("ingest", "landing", "compact", "changes"):
+    importlib.import_module(f"neve.cli.{_name}")
+app.command("compact", cls=Command)(importlib.import_module("neve.cli.compact").compact)
+for _name in ("delete", "update", "upsert", "dedupe"):
+    app.command(_name, cls=Command)(getattr(importlib.import_module("neve.cli.rows"), _name))
+
+
+def main() -> None:
+    """The console script. What a terminal's encoding lacks is shown by its code, rather than fail after the deed."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(run(sys.argv[1:]))
+
+
+@cache
+def _tree() -> Any:
+    """The commands as Typer builds them, once per process."""
+    return typer.main.get_command(app)
+
+
+def run(words: list[str]) -> int:
+    """Runs a command line; the exit code."""
+    try:
+        result = _tree().main(args=words, prog_name="neve", standalone_mode=False)
+    except NeveError as exc:
+        _show(exc)
+        return exc.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        say("interrupted")
+        return _INTERRUPTED
+    except SystemExit as exc:
+        if not isinstance(exc.__context__, BrokenPipeError):
+            raise
+        return 0  # nobody reads on: Typer leaves so, and has made sure that nothing more is said
+    except Exception as exc:  # noqa: BLE001 - the boundary: nothing leaves as a stack trace
+        return _show_foreign(exc)
+    if result == _INTERRUPTED:  # Typer makes of Ctrl-C an exit like any other
+        say("interrupted")
+    return result if isinstance(result, int) else 0
+
+
+def _show(error: NeveError) -> None:
+    from neve.cli.render import emit_error
+
+    if options.debug:
+        traceback.print_exception(error)
+    emit_error(error)
+
+
+def _show_foreign(error: Any) -> int:
+    if hasattr(error, "format_message") and hasattr(error, "show"):
+        error.show()
+        return int(getattr(error, "exit_code", _USAGE))
+    if options.debug:
+        traceback.print_exception(error)
+    say(f"✗ {type(error).__name__}: {error}")
+    say("  this should not happen: run it again with --debug and report what it prints")
+    return 1

@@ -1,0 +1,66 @@
+"""The commands at the root: init, doctor, sql."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from neve.cli.options import open_lake, options, read_text, say
+from neve.cli.render import emit, emit_stream
+from neve.errors import CheckFailed, InvalidInput
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SHOWN_ROWS = 100
+
+
+def init_lake(folder: Path, *, demo: bool) -> None:
+    from neve.services.lakes import create_lake
+
+    loaded = create_lake(folder, env=os.environ)
+    say(f"✓ lake in {loaded.root}: neve.yaml, catalog.db, .metadata.db, {loaded.settings.warehouse}/")
+    options.lake = str(loaded.root)
+    if demo:
+        emit(open_lake().make_demo(), next_step='neve sql "SELECT region, sum(quantity) FROM sales GROUP BY region"')
+    else:
+        say('Next: neve table create sales --schema "id bigint not null, amount decimal(10,2), at timestamp"')
+
+
+def run_doctor(*, repair: bool, spark: bool = True) -> None:
+    from neve.services.doctor import examine_machine
+    from neve.services.lakes import locate_lake
+
+    if spark and locate_lake(Path.cwd(), given=options.lake, env=os.environ) is None:
+        rows = examine_machine(env=os.environ, repair=repair)
+    else:
+        rows = open_lake().doctor(repair=repair, spark=spark)
+    emit(rows)
+    failed = [row.check for row in rows if row.state == "failed"]
+    if failed:
+        raise CheckFailed(f"{len(failed)} of {len(rows)} checks failed: {', '.join(failed)}")
+
+
+def show_schedule() -> None:
+    emit(open_lake(create=True).schedule(), empty="no tables yet")
+
+
+def run_sql(text: str | None, *, file: Path | None, write: bool, as_of: str | None, limit: int | None) -> None:
+    if (text is None) == (file is None):
+        raise InvalidInput("give either SQL text or -f FILE", hint='neve sql "SELECT 1"')
+    emit_frame(open_lake(create=True).sql(text or read_text(file) or "", write=write, as_of=as_of), limit=limit)
+
+
+def emit_frame(frame: DataFrame, *, limit: int | None) -> None:
+    """Streams a query's rows to stdout."""
+    from neve.engine.statements import stream
+
+    if not frame.columns:
+        say("done")
+        return
+    shown = SHOWN_ROWS if limit is None and options.output == "table" else None
+    rows = stream(frame, limit=limit if shown is None else shown + 1)
+    emit_stream(rows.columns, rows.stream, shown=shown)
+    sys.stdout.flush()

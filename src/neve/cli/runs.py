@@ -1,0 +1,40 @@
+"""`neve runs …`"""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+import typer
+
+from neve.cli.options import Command, group, open_lake
+from neve.errors import InvalidInput, nearest
+
+app = group("What was done, when, and how it ended.")
+
+
+@app.command("list", cls=Command)
+def list_(
+    table: Annotated[str | None, typer.Option("--table", help="Only runs of this table.")] = None,
+    kind: Annotated[str | None, typer.Option("--kind", help="Only this kind: create, rename, delete…")] = None,
+    state: Annotated[str | None, typer.Option("--state", help="Only this state: succeeded, failed…")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 20,
+) -> None:
+    """The latest runs, newest first."""
+    from neve.cli.render import emit
+    from neve.model.runs import FinalState
+
+    states = ("queued", "running", *get_args(FinalState))
+    if state is not None and state not in states:
+        raise InvalidInput(f"no such state: {state}", hint=nearest(state, states) or f"one of {', '.join(states)}")
+    emit(
+        open_lake(create=True).runs.list(table=table, kind=kind, state=state, limit=limit),  # type: ignore[arg-type]
+        empty="no runs yet",
+    )
+
+
+@app.command("show", cls=Command)
+def show(run_id: Annotated[str, typer.Argument(metavar="RUN", help="Its id, or the first characters of it.")]) -> None:
+    """Everything about one run: plan, result, snapshots, error, and the command that undoes it."""
+    from neve.cli.render import emit
+
+    emit(open_lake(create=True).runs.show(run_id))

@@ -1,0 +1,164 @@
+"""A folder of data files as one thing: what it holds, and changes that happen whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from neve.config import LoadedSettings
+from neve.config.connections import arrow_s3
+from neve.directory.change import Change, carry_out
+from neve.directory.journal import HIDDEN, JOURNAL, LEDGER, recover
+from neve.directory.locks import FolderLock, Lock, NoLock
+from neve.directory.storage import LocalStorage, RemoteStorage, Storage
+from neve.errors import Conflict, LeaseHeld, NotFound, StorageError, Unsupported
+from neve.model.directories import DataFile
+from neve.plan.folders import is_ignored
+
+FileFormat = Literal["parquet", "csv"]
+_PATIENCE = 60.0
+_ENDINGS = {"parquet": (".parquet", ".parq", ".pq"), "csv": (".csv", ".csv.gz")}
+
+
+def open_directory(
+    location: str | Path,
+    settings: LoadedSettings | None = None,
+    *,
+    format: FileFormat = "parquet",  # noqa: A002 - the word that users say
+    lock: Lock | None = None,
+    create: bool = False,
+) -> Directory:
+    """A folder, local or s3://…; what a process that died had begun in it is ended first.
+
+    On S3 a writer must bring a `lock`, and `settings` say how the store is reached.
+
+    Raises:
+        NotFound: there is no such folder, and `create` does not ask for one.
+    """
+    place = str(location)
+    if "://" in place:
+        if not place.startswith("s3"):
+            raise Unsupported(f"cannot reach {place}", hint="a folder is a local path or s3://bucket/prefix")
+        remote = RemoteStorage(place.rstrip("/"), {} if settings is None else arrow_s3(settings))
+        return Directory(remote, lock or NoLock(place), format=format)
+    root = Path(place).expanduser().absolute()
+    if create:
+        _make(root)
+    if not root.is_dir():
+        raise NotFound(f"no folder {root}")
+    return Directory(LocalStorage(root), lock or FolderLock(root, root / HIDDEN), format=format)
+
+
+class Directory:
+    """Made by `open_directory`."""
+
+    def __init__(self, storage: Storage, lock: Lock, *, format: FileFormat = "parquet") -> None:  # noqa: A002
+        self.storage = storage
+        self.format = format
+        self._lock = lock
+        self.recover()
+
+    @property
+    def location(self) -> str:
+        return self.storage.location
+
+    def recover(self) -> bool:
+        """Ends what a process that died had begun; whether it had committed. A living writer is left alone.
+
+        Raises:
+            StorageError: a committed change must be carried out, and this process cannot.
+        """
+        if not self.storage.is_used(HIDDEN):
+            return False
+        committed = self.storage.exists(JOURNAL)
+        try:
+            with self._lock.writing(patience=_PATIENCE if committed else 0.0), self._lock.swapping():
+                return recover(self.storage)
+        except (LeaseHeld, StorageError, Unsupported):
+            if committed and self.storage.exists(JOURNAL):
+                raise
+            return False  # somebody is at work, or we may only look: what is staged is nobody's rows yet
+
+    def files(self) -> list[DataFile]:
+        """The data files by path, with their sizes, as of one moment between two changes."""
+        with self.reading() as files:
+            return files
+
+    @contextmanager
+    def reading(self) -> Iterator[list[DataFile]]:
+        """The data files; those who change the folder through Névé wait until the block ends."""
+        while True:
+            with self._lock.reading():
+                if not self.storage.exists(JOURNAL):
+                    files = self._list()
+                    if not isinstance(self._lock, NoLock) or self._is_stable(files):
+                        yield files
+                        return
+            if self.storage.exists(JOURNAL):
+                self._end_unfinished()
+
+    def ledger(self) -> bytes | None:
+        """What the folder keeps about itself; None when nobody wrote any."""
+        return self.storage.read(LEDGER) if self.storage.exists(LEDGER) else None
+
+    @contextmanager
+    def change(self, run_id: str, *, patience: float = 0.0) -> Iterator[Change]:
+        """One change: it happens when the block ends, and not at all when it fails.
+
+        Raises:
+            LeaseHeld: another process changes the folder, and still does after `patience` seconds.
+            AlreadyExists: a published name is taken by a file that the change does not remove.
+            StalePlan: a file to be removed has gone.
+        """
+        with self._lock.writing(patience=patience):
+            if self.storage.exists(JOURNAL):
+                with self._lock.swapping():
+                    recover(self.storage)
+            self.storage.clear(HIDDEN)
+            change = Change(self.storage, run_id)
+            try:
+                yield change
+                journal = change.prepare()
+                if journal is not None:
+                    with self._lock.swapping():
+                        carry_out(self.storage, journal)
+            finally:
+                self._tidy()
+
+    def _tidy(self) -> None:
+        """Nothing staged is left, unless a committed change could not be carried out: the next one does that."""
+        if not self.storage.exists(JOURNAL):
+            self.storage.clear(HIDDEN)
+
+    def _list(self) -> list[DataFile]:
+        return sorted(
+            DataFile(path=path, bytes=size)
+            for path, size in self.storage.walk()
+            if not any(map(is_ignored, path.split("/"))) and self._is_data(path)
+        )
+
+    def _is_data(self, path: str) -> bool:
+        """By the ending; Hive gives its Parquet files none."""
+        name = path.rpartition("/")[2].lower()
+        return name.endswith(_ENDINGS[self.format]) or (self.format == "parquet" and "." not in name)
+
+    def _is_stable(self, files: list[DataFile]) -> bool:
+        """Without a lock: nothing has moved while we looked."""
+        return not self.storage.exists(JOURNAL) and self._list() == files
+
+    def _end_unfinished(self) -> None:
+        """A journal that its writer left; a living writer clears it before anyone else can look."""
+        if not self.recover() and self.storage.exists(JOURNAL):
+            raise Conflict(
+                f"a change of {self.location} is committed but not carried out",
+                hint="open it once through whoever may write there",
+            )
+
+
+def _make(root: Path) -> None:
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise StorageError(f"cannot make the folder {root}: {exc.strerror}") from exc

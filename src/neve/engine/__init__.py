@@ -1,0 +1,1 @@
+"""Execution on Spark: the only rooms that import pyspark."""

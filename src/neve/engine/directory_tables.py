@@ -1,0 +1,239 @@
+"""Directory tables on Spark: cleaned rows into one file per day, files into one, and all of them as one frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from neve.engine.content import Fingerprint, fingerprint, observed
+from neve.engine.errors import translated
+from neve.engine.formats import CSV, PARQUET_CONF
+from neve.engine.ingest import Screened, Tally, Work, screen, sorted_by
+from neve.engine.reading import is_whole
+from neve.engine.session import fresh_session
+from neve.errors import CheckFailed, Unsupported
+from neve.model.directory_tables import FileFormat, PlainFile, Shape
+from neve.model.ingest import INGEST_DATE
+from neve.model.names import quote
+from neve.model.types import Primitive
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+
+_DAY = "_neve_day"
+_OPEN_FILES = 64
+
+
+def plain_session(spark: SparkSession) -> SparkSession:
+    """A session that writes files as every tool reads them."""
+    session = fresh_session(spark)
+    settings = {**PARQUET_CONF, "spark.sql.maxConcurrentOutputFileWriters": str(_OPEN_FILES)}
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    return session
+
+
+def check_form(shape: Shape) -> None:
+    """Refuses columns that come back from CSV as something else."""
+    if shape.format != "csv":
+        return
+    for column in shape.columns:
+        if not isinstance(column.type, Primitive) or column.type.name == "binary":
+            raise Unsupported(f"column {column.name} is {column.type}, and CSV has no form for it", hint="use parquet")
+
+
+def write_days(
+    spark: SparkSession,
+    work: Work,
+    shape: Shape,
+    spool: Path,
+    folder_values: Mapping[date, Mapping[str, int | str]],
+) -> tuple[Tally, dict[date, Path]]:
+    """Cleans the rows and writes them below `spool`, one file per date that has any."""
+    with translated():
+        screened = screen(spark, work)
+        rows = _shaped(spark, screened, shape, folder_values)
+        if not _is_whole(work):
+            rows = rows.repartition(len(set(work.files.values())), INGEST_DATE)
+        order = [sorted_by(item) for item in work.cleaning.order_by]
+        placed = rows.withColumn(_DAY, rows[INGEST_DATE].cast("string"))
+        if order:
+            placed = placed.sortWithinPartitions(_DAY, *order)
+        _writer(placed, shape).partitionBy(_DAY).save(str(spool))
+        files = _by_day(spark, spool, shape)
+        counts = _count(spark, files, shape)
+        return screened.tally(rows_by_date=counts, measured=_measure(spark, files, shape, work)), files
+
+
+def merge(spark: SparkSession, files: Sequence[PlainFile], shape: Shape, spool: Path) -> tuple[Path, int]:
+    """One file with the rows of several, compared with them by count and content; its path and its rows.
+
+    Raises:
+        CheckFailed: the file does not hold the same bag of rows.
+    """
+    return _rewrite(read_plain(spark, files, shape), spark, shape, spool)
+
+
+def without_dates(
+    spark: SparkSession, file: PlainFile, dates: Sequence[date], shape: Shape, spool: Path
+) -> tuple[Path, int]:
+    """A file with the rows of another but those of some dates."""
+    from pyspark.sql import functions as f
+
+    rows = read_plain(spark, [file], shape)
+    return _rewrite(rows.where(~f.col(INGEST_DATE).isin(list(dates))), spark, shape, spool)
+
+
+def read_plain(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> DataFrame:
+    """All rows, by the table's columns: what a file lacks is NULL."""
+    if not files:
+        return spark.createDataFrame([], shape.ddl)
+    from pyspark.sql import functions as f
+
+    dated = [file for file in files if file.day is None]
+    frames = _scan(spark, dated, shape)
+    for file in files:
+        if file.day is not None:
+            (frame,) = _scan(spark, [file], shape)
+            frames.append(frame.withColumn(INGEST_DATE, f.coalesce(f.col(INGEST_DATE), f.lit(file.day))))
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.unionAll(frame)
+    return whole
+
+
+def infer_plain(spark: SparkSession, files: Sequence[PlainFile], format: FileFormat) -> list[tuple[str, str]]:  # noqa: A002
+    """Names and types of the columns of files that nobody described."""
+    with translated():
+        paths = [file.path for file in files]
+        options = {**CSV, "inferSchema": "true"} if format == "csv" else {"mergeSchema": "true"}
+        found = spark.read.format(format).options(**options).load(paths).schema.fields
+        return [(field.name, field.dataType.simpleString()) for field in found]
+
+
+def count_plain(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> dict[date | None, int]:
+    """Rows per ingest date."""
+    with translated():
+        return {row[0]: row[1] for row in read_plain(spark, files, shape).groupBy(INGEST_DATE).count().collect()}
+
+
+def _scan(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> list[DataFrame]:
+    if not files:
+        return []
+    if shape.format == "parquet":
+        return [spark.read.schema(shape.ddl).parquet(*(file.path for file in files))]
+    return [_scan_csv(spark, header, files, shape) for header in dict.fromkeys(file.columns for file in files)]
+
+
+def _scan_csv(spark: SparkSession, header: tuple[str, ...], files: Sequence[PlainFile], shape: Shape) -> DataFrame:
+    """Files of one header: Spark goes by the place of a column, not by its name."""
+    from pyspark.sql import functions as f
+
+    types = {column.name.casefold(): str(column.type) for column in shape.columns} | {INGEST_DATE: "date"}
+    ddl = ", ".join(f"{quote(name)} {types.get(name.casefold(), 'string')}" for name in header)
+    options = {**CSV, "multiLine": "true", "mode": "FAILFAST", "enforceSchema": "true"}
+    paths = [file.path for file in files if file.columns == header]
+    found = spark.read.schema(ddl).options(**options).csv(paths)
+    by_name = {name.casefold(): name for name in header}
+    return found.select(
+        *(
+            f.col(quote(by_name[name.casefold()])).alias(name)
+            if name.casefold() in by_name
+            else f.lit(None).cast(types[name.casefold()]).alias(name)
+            for name in shape.names
+        )
+    )
+
+
+def _shaped(
+    spark: SparkSession, screened: Screened, shape: Shape, folder_values: Mapping[date, Mapping[str, int | str]]
+) -> DataFrame:
+    """The accepted rows in the columns and types of the table; what the folders say of a date stands beside it."""
+    from pyspark.sql import functions as f
+
+    first = next(iter(folder_values.values()))
+    rows = screened.accepted
+    if first:
+        types = [f"{quote(name)} {'int' if isinstance(value, int) else 'string'}" for name, value in first.items()]
+        places = spark.createDataFrame(
+            [(day, *values.values()) for day, values in folder_values.items()],
+            ", ".join([f"{INGEST_DATE} date", *types]),
+        )
+        rows = rows.join(f.broadcast(places), INGEST_DATE)
+    there = {name.casefold() for name in (*screened.work.columns, *first)}
+    columns = [
+        (f.col(quote(column.name)) if column.name.casefold() in there else f.lit(None))
+        .cast(str(column.type))
+        .alias(column.name)
+        for column in shape.columns
+    ]
+    return rows.select(*columns, INGEST_DATE)
+
+
+def _is_whole(work: Work) -> bool:
+    """Whether Spark reads each date in one task, so that each has one file without a shuffle."""
+    return len(set(work.files.values())) == len(work.files) and is_whole(work.files)
+
+
+def _writer(rows: DataFrame, shape: Shape) -> DataFrameWriter:
+    writer = rows.write.format(shape.format)
+    return writer.options(**CSV) if shape.format == "csv" else writer.option("compression", shape.codec)
+
+
+def _by_day(spark: SparkSession, spool: Path, shape: Shape) -> dict[date, Path]:
+    """The one file of each date; where Spark made several of a date's rows, they are made one."""
+    found: dict[date, Path] = {}
+    for folder in sorted(spool.glob(f"{_DAY}=*")):
+        day = date.fromisoformat(folder.name.partition("=")[2])
+        parts = _parts(folder)
+        if len(parts) > 1:
+            header = tuple(shape.names)
+            plain = [PlainFile(path=str(part), columns=header) for part in parts]
+            found[day] = merge(spark, plain, shape, spool / f"_whole_{day}")[0]
+        elif parts:
+            found[day] = parts[0]
+    return found
+
+
+def _parts(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.name.startswith("part-"))
+
+
+def _count(spark: SparkSession, files: Mapping[date, Path], shape: Shape) -> dict[date, int]:
+    if shape.format == "parquet":
+        from pyarrow.parquet import read_metadata
+
+        return {day: int(read_metadata(path).num_rows) for day, path in files.items()}
+    plain = [PlainFile(path=str(path), columns=shape.names) for path in files.values()]
+    counted = count_plain(spark, plain, shape)
+    return {day: counted.get(day, 0) for day in files}
+
+
+def _measure(spark: SparkSession, files: Mapping[date, Path], shape: Shape, work: Work) -> Mapping[str, object]:
+    """All validations in one pass over the rows that were written."""
+    if not work.validations:
+        return {}
+    plain = [PlainFile(path=str(path), columns=shape.names) for path in files.values()]
+    rows = read_plain(spark, plain, shape)
+    return rows.selectExpr(*(check.sql for check in work.validations)).collect()[0].asDict()
+
+
+def _rewrite(rows: DataFrame, spark: SparkSession, shape: Shape, spool: Path) -> tuple[Path, int]:
+    from pyspark.sql import Observation
+
+    with translated():
+        seen = Observation()
+        _writer(observed(rows, seen).coalesce(1), shape).save(str(spool))
+        expected = Fingerprint.of_row(seen.get)
+        parts = _parts(spool)
+        if len(parts) != 1:
+            raise CheckFailed(f"Spark wrote {len(parts)} files where one was asked for")
+        written = fingerprint(read_plain(spark, [PlainFile(path=str(parts[0]), columns=shape.names)], shape))
+        if written != expected:
+            raise CheckFailed(
+                f"{expected.rows:,} rows were read and {written.rows:,} written, or other ones; nothing was changed",
+                hint="please report this",
+            )
+        return parts[0], written.rows

@@ -1,0 +1,128 @@
+"""Spark's, py4j's and Iceberg's errors → our tree, once, by error class."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from neve.errors import (
+    AlreadyExists,
+    ColumnNotFound,
+    CommitConflict,
+    InvalidQuery,
+    JobFailed,
+    NamespaceNotFound,
+    NeveError,
+    SnapshotNotFound,
+    TableNotFound,
+    Unsupported,
+)
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+
+_CONDITIONS: tuple[tuple[str, type[NeveError]], ...] = (
+    ("TABLE_OR_VIEW_NOT_FOUND", TableNotFound),
+    ("SCHEMA_NOT_FOUND", NamespaceNotFound),
+    ("UNRESOLVED_COLUMN", ColumnNotFound),
+    ("TABLE_OR_VIEW_ALREADY_EXISTS", AlreadyExists),
+    ("SCHEMA_ALREADY_EXISTS", AlreadyExists),
+    ("UNSUPPORTED_", Unsupported),
+    ("NOT_SUPPORTED_", Unsupported),
+)
+_JAVA: tuple[tuple[str, type[NeveError]], ...] = (
+    ("org.apache.iceberg.exceptions.CommitFailedException", CommitConflict),
+    ("org.apache.iceberg.exceptions.ValidationException", CommitConflict),
+    ("org.apache.iceberg.exceptions.CommitStateUnknownException", CommitConflict),
+    ("org.apache.iceberg.exceptions.NoSuchTableException", TableNotFound),
+    ("org.apache.iceberg.exceptions.NoSuchNamespaceException", NamespaceNotFound),
+    ("org.apache.iceberg.exceptions.AlreadyExistsException", AlreadyExists),
+)
+_WORKER = re.compile(r"^\s*(?:[A-Za-z_.]+)(?:Error|Invalid|Exception): (.+)$", re.MULTILINE)
+_SNAPSHOT = re.compile(
+    r"Cannot find (?:a )?(?:matching )?snapshot|unknown snapshot id|snapshot.*older than", re.IGNORECASE
+)
+_CONDITION = re.compile(r"^\[(?P<name>[A-Z0-9_.]+)\]\s*")
+_ADVICE = re.compile(r"\s+(?=(?:Use [`'\"]|Correct the value|Verify the|If necessary set|To tolerate))")
+_BYPASS = re.compile(r"\s*If necessary set \"spark.sql.ansi.enabled\".*\Z")
+_CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*[\w$]+(?::\s*(?P<message>\S.*))?$", re.MULTILINE)
+_JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+\w+(?:Exception|Error)(?::\s*|\Z)")
+_TAIL = re.compile(r"\s*(?:SQLSTATE: \w+|; line \d+ pos \d+|\(line \d+, pos \d+\)).*\Z|[.;\s]+\Z", re.DOTALL)
+_SNAPSHOTS = "see the snapshots there are: neve table history TABLE"
+_WHOLE_STORY = "the whole story is in .neve/spark.log; --debug shows a trace"
+_SUGGESTION = re.compile(r"Did you mean one of the following\? \[(?P<names>[^\]]*)\]")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """What Spark raises inside leaves as one of our errors."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as exc:
+        raise from_spark(exc) from exc
+    except Py4JError as exc:
+        raise from_java(str(exc)) from exc
+
+
+def from_spark(exc: PySparkException) -> NeveError:
+    """By Spark's error condition first, then by the Java class in its text; the rest is a failed job."""
+    from pyspark.errors import AnalysisException, ParseException, PythonException
+
+    text = str(exc)
+    condition = exc.getCondition() or ""
+    message, advice = _sentence(text)
+    for prefix, kind in _CONDITIONS:
+        if condition.startswith(prefix):
+            return kind(_placed(text, message), hint=_suggestion(text))
+    if isinstance(exc, PythonException) and (causes := _WORKER.findall(text)):
+        return JobFailed(f"a worker failed: {causes[-1]}", hint=_WHOLE_STORY)
+    if _SNAPSHOT.search(text):
+        return SnapshotNotFound(message, hint=_SNAPSHOTS)
+    if isinstance(exc, ParseException | AnalysisException):
+        return InvalidQuery(_placed(text, message), hint=_suggestion(text) or advice)
+    return from_java(text)
+
+
+def from_java(text: str) -> NeveError:
+    """By the Java class named in the text."""
+    causes = [match["message"] for match in _CAUSE.finditer(text) if match["message"]]
+    telling = causes[-1] if causes else text
+    message, advice = _sentence(telling)
+    if _SNAPSHOT.search(telling):
+        return SnapshotNotFound(message, hint=_SNAPSHOTS)
+    for name, kind in _JAVA:
+        if name in text:
+            return kind(_cause(text, name))
+    known = _CONDITION.match(telling.strip()) is not None
+    return JobFailed(f"Spark: {message}", hint=advice if known else _WHOLE_STORY)
+
+
+def _sentence(text: str) -> tuple[str, str | None]:
+    """The first telling line without Spark's codes, and apart from it Spark's advice."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = next((line for line in lines if not line.startswith("An error occurred while calling")), "unknown error")
+    telling = _CONDITION.sub("", _JAVA_CLASS.sub("", telling.removeprefix(": ")) or telling)
+    told = _BYPASS.sub("", _TAIL.sub("", _SUGGESTION.sub("", telling)))
+    message, *advice = _ADVICE.split(told, maxsplit=1)
+    return message.rstrip(" .;:"), advice[0].rstrip(" .;:") if advice else None
+
+
+def _placed(text: str, message: str) -> str:
+    """The message behind the place in the SQL text that it is about, if that is known."""
+    match = re.search(r"line (\d+),? pos (\d+)", text)
+    return f"line {match[1]}, column {int(match[2]) + 1}: {message}" if match else message
+
+
+def _cause(text: str, name: str) -> str:
+    line = next((line for line in text.splitlines() if name in line), text.splitlines()[0])
+    return line.split(name, 1)[-1].lstrip(": ").strip() or "the commit was refused"
+
+
+def _suggestion(text: str) -> str | None:
+    match = _SUGGESTION.search(text)
+    return f"did you mean {match['names'].replace('`', '')}?" if match and match["names"] else None

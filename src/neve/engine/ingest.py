@@ -1,0 +1,215 @@
+"""An ingest on Spark: raw rows cleaned, staged on a branch, counted, and kept or refused before anyone sees them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from neve.engine.errors import translated
+from neve.engine.reading import CORRUPT, SOURCE_FILE, SOURCE_LINE, file_by_file, read_rows
+from neve.engine.staging import Branch
+from neve.model.dataset import SourceFormat, is_own_name
+from neve.model.ingest import INGEST_DATE, SUMMARY, IngestPlan, SourceFile
+from neve.model.layout import SortField
+from neve.model.names import TableName, quote
+from neve.sql.dates import count_dates, delete_dates, select_dates
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
+
+    from neve.sql.cleaning import Cleaning, Validation
+
+MALFORMED = "malformed"
+_REJECTED, _RAW = "_neve_rejected", "_neve_raw"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What came through and what did not."""
+
+    rows_read: int
+    rows_rejected: int
+    rejected_by_rule: Mapping[str, int]
+    rows_by_date: Mapping[date, int]
+    measured: Mapping[str, object]
+    columns_not_loaded: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One ingest as the engine needs it."""
+
+    files: Mapping[SourceFile, date]
+    source: SourceFormat
+    cleaning: Cleaning
+    columns: tuple[str, ...]
+    validations: tuple[Validation, ...]
+
+
+def infer_columns(spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat) -> list[tuple[str, str]]:
+    """Names and types of the files' columns, for the first ingest into a table that has none."""
+    with translated():
+        paths = [file.path for file in files]
+        reader = spark.read.format(files[0].format)
+        if files[0].format == "csv":
+            reader = reader.options(header=source.header is not False, inferSchema=True, sep=source.delimiter or ",")
+        return [(field.name, field.dataType.simpleString()) for field in reader.load(paths).schema.fields]
+
+
+def source_columns(spark: SparkSession, work_files: Mapping[SourceFile, date], source: SourceFormat) -> list[str]:
+    """The columns that the files have, all together; csv files have said so already."""
+    if all(file.header is not None for file in work_files):
+        return list(dict.fromkeys(name for file in work_files for name in file.header or ()))
+    with translated():
+        return [name for name in read_rows(spark, work_files, source).columns if not is_own_name(name)]
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """The rows that cleaning accepts, and what it counts of the others once the rows have been written."""
+
+    accepted: DataFrame
+    seen: Observation
+    seen_raw: Observation
+    work: Work
+
+    def tally(self, *, rows_by_date: Mapping[date, int], measured: Mapping[str, object]) -> Tally:
+        figures, malformed = self.seen.get, self.seen_raw.get["malformed"]
+        rules = self.work.cleaning.rules
+        by_rule = {rule: figures[f"rule_{index}"] for index, rule in enumerate(rules)} | {MALFORMED: malformed}
+        return Tally(
+            rows_read=self.seen_raw.get["rows"],
+            rows_rejected=figures["rejected"] + malformed,
+            rejected_by_rule={rule: count for rule, count in by_rule.items() if count},
+            rows_by_date=rows_by_date,
+            measured=measured,
+            columns_not_loaded=self.work.cleaning.unused,
+        )
+
+
+def screen(spark: SparkSession, work: Work) -> Screened:
+    """Cleans the files' rows; one pass, when the accepted ones are written."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    seen, seen_raw = Observation(), Observation()
+    raw = read_rows(spark, work.files, work.source).observe(
+        seen_raw, f.count(f.lit(1)).alias("rows"), f.count_if(f.col(CORRUPT).isNotNull()).alias("malformed")
+    )
+    broken = [f.count_if(f.array_contains(_REJECTED, rule)) for rule in work.cleaning.rules]
+    counted = _cleaned(spark, raw, work.cleaning).observe(
+        seen,
+        f.count_if(f.size(_REJECTED) > 0).alias("rejected"),
+        *(count.alias(f"rule_{index}") for index, count in enumerate(broken)),
+    )
+    return Screened(counted.where(f.size(_REJECTED) == 0), seen, seen_raw, work)
+
+
+def stage(spark: SparkSession, branch: Branch, work: Work, plan: IngestPlan, *, summary: Mapping[str, str]) -> Tally:
+    """Writes the accepted rows to the branch, after taking out the rows that they replace."""
+    with translated():
+        screened = screen(spark, work)
+        replaced = [item.delivery.date for item in plan.having("replace")]
+        if replaced:
+            spark.sql(delete_dates(branch.sql, replaced))
+        _append(screened.accepted, branch, work, plan, summary)
+        dates = [item.delivery.date for item in plan.work]
+        return screened.tally(
+            rows_by_date=_count_dates(spark, branch, dates), measured=_measure(spark, branch, dates, work.validations)
+        )
+
+
+def write_rejected(
+    spark: SparkSession, table: TableName, work: Work, tally: Tally, *, run_id: str, summary: Mapping[str, str]
+) -> None:
+    """Keeps every rejected row with its run, file, line, broken rules and raw text."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql import functions as f
+
+    with translated(), file_by_file(spark):
+        raw = read_rows(spark, work.files, work.source, with_lines=True)
+        rejected = _cleaned(spark, raw, work.cleaning).where(f.size(_REJECTED) > 0)
+        kept = rejected.select(
+            *_origin(run_id), f.col(_REJECTED).alias("rules"), f.col(_RAW).cast("string").alias("raw")
+        )
+        malformed = raw.where(f.col(CORRUPT).isNotNull()).select(
+            *_origin(run_id), f.array(f.lit(MALFORMED)).alias("rules"), f.coalesce(CORRUPT, _as_json(raw)).alias("raw")
+        )
+        broken = tally.rejected_by_rule.get(MALFORMED, 0)
+        found = [frame for frame, rows in ((kept, tally.rows_rejected - broken), (malformed, broken)) if rows]
+        few = reduce(DataFrame.unionByName, found).coalesce(spark.sparkContext.defaultParallelism)
+        writer = few.writeTo(table.sql)
+        for key, value in summary.items():
+            writer = writer.option(f"snapshot-property.{key}", value)
+        writer.append()
+
+
+def _as_json(raw: DataFrame) -> Column:
+    """Every column of the files: Spark refuses a query of text files that uses the broken lines alone."""
+    from pyspark.sql import functions as f
+
+    return f.to_json(f.struct(*(quote(name) for name in raw.columns if not is_own_name(name))))
+
+
+def _origin(run_id: str) -> list[Column]:
+    from pyspark.sql import functions as f
+
+    return [
+        f.lit(run_id).alias("run_id"),
+        f.col(INGEST_DATE).alias("ingest_date"),
+        f.col(SOURCE_FILE).alias("source_file"),
+        f.col(SOURCE_LINE).alias("source_line"),
+    ]
+
+
+def _cleaned(spark: SparkSession, raw: DataFrame, cleaning: Cleaning) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    raw.where(f.col(CORRUPT).isNull()).drop(CORRUPT).createOrReplaceTempView("source")
+    return spark.sql(cleaning.select)
+
+
+def _append(rows: DataFrame, branch: Branch, work: Work, plan: IngestPlan, summary: Mapping[str, str]) -> None:
+    """Each task writes its own files: no shuffle, which for daily files costs more than it saves."""
+    hashes = {item.delivery.date.isoformat(): item.delivery.content_hash for item in plan.work}
+    chosen = rows.select(*(quote(name) for name in (*work.columns, INGEST_DATE)))
+    if work.cleaning.order_by:
+        chosen = chosen.sortWithinPartitions(*map(sorted_by, work.cleaning.order_by))
+    writer = chosen.writeTo(branch.sql).option("fanout-enabled", "true").option("distribution-mode", "none")
+    for key, value in {**summary, SUMMARY: json.dumps(hashes)}.items():
+        writer = writer.option(f"snapshot-property.{key}", value)
+    writer.append()
+
+
+def sorted_by(item: SortField) -> Column:
+    from pyspark.sql import functions as f
+
+    column = f.col(quote(item.term.column))
+    if item.descending:
+        return column.desc_nulls_first() if item.nulls_first else column.desc_nulls_last()
+    return column.asc_nulls_first() if item.nulls_first else column.asc_nulls_last()
+
+
+def _count_dates(spark: SparkSession, branch: Branch, dates: Sequence[date]) -> dict[date, int]:
+    rows = spark.sql(count_dates(branch.sql, dates)).collect()
+    return dict.fromkeys(dates, 0) | {row[0]: row[1] for row in rows}
+
+
+def count_all_dates(spark: SparkSession, table: TableName) -> dict[date | None, int]:
+    """Rows per ingest date."""
+    with translated():
+        return {row[0]: row[1] for row in spark.table(table.sql).groupBy(INGEST_DATE).count().collect()}
+
+
+def _measure(
+    spark: SparkSession, branch: Branch, dates: Sequence[date], validations: Sequence[Validation]
+) -> Mapping[str, object]:
+    """All validations in one pass over the staged rows."""
+    if not validations:
+        return {}
+    sql = select_dates(branch.sql, dates, [check.sql for check in validations])
+    return spark.sql(sql).collect()[0].asDict()

@@ -1,0 +1,93 @@
+"""Ctrl-C while Spark works: its jobs are cancelled, and the caller is interrupted at once.
+
+PySpark's own handler calls the JVM from within the call that it interrupts: py4j fails with a trace of its own, and
+the jobs go on. Here another thread, with a connection of its own, cancels them. py4j, interrupted in a call, would
+ask the JVM to close every connection, those of other threads and the next one too: the call's own is closed before.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_PATIENCE = 3.0
+_PAUSE = 0.1
+_PY4J = ("KeyboardInterrupt while sending command.", "Exception while sending command.")
+Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
+
+
+def current_handler() -> Handler:
+    """What Ctrl-C does now; to be asked before PySpark puts its own handler there."""
+    return signal.getsignal(signal.SIGINT)
+
+
+def take_over(context: SparkContext, before: Handler) -> None:
+    """Puts our handler where PySpark put its own, or what was there before when that was somebody's choice."""
+    if threading.current_thread() is not threading.main_thread() or before is None:
+        return
+    ours = _handler(context) if before is signal.default_int_handler else before
+    signal.signal(signal.SIGINT, ours)
+
+
+def give_back(before: Handler) -> None:
+    """Puts back what was there before Spark started."""
+    if threading.current_thread() is threading.main_thread() and before is not None:
+        signal.signal(signal.SIGINT, before)
+
+
+def quieten_py4j() -> None:
+    """py4j logs, on the root logger, each call that breaks off; what we raise says it already."""
+    root = logging.getLogger()
+    if _unless_py4j not in root.filters:
+        root.addFilter(_unless_py4j)
+
+
+def _unless_py4j(record: logging.LogRecord) -> bool:
+    return record.msg not in _PY4J
+
+
+def _handler(context: SparkContext) -> Callable[[int, FrameType | None], None]:
+    def interrupt(_: int, __: FrameType | None) -> None:
+        client: Any = context._gateway and context._gateway._gateway_client
+        own = client and client.get_thread_connection()
+        _cancel(context)
+        if own is not None and own not in client.deque:
+            _break_off(context, own)
+        raise KeyboardInterrupt
+
+    return interrupt
+
+
+def _cancel(context: SparkContext) -> None:
+    canceller = threading.Thread(target=_cancel_jobs, args=(context,), name="neve-cancel", daemon=True)
+    canceller.start()
+    canceller.join(_PATIENCE)
+
+
+def _cancel_jobs(context: SparkContext) -> None:
+    from py4j.protocol import Py4JError
+
+    with suppress(Py4JError, OSError, AttributeError):
+        context.cancelAllJobs()
+
+
+def _break_off(context: SparkContext, connection: Any) -> None:
+    """Ends the call under way: cancels until it answers, as it may not have begun its job yet, then closes its line."""
+    deadline = time.monotonic() + _PATIENCE
+    while not _answered(connection, _PAUSE) and time.monotonic() < deadline:
+        _cancel(context)
+    connection.close()
+
+
+def _answered(connection: Any, seconds: float) -> bool:
+    return bool(select.select([connection.socket], [], [], seconds)[0])

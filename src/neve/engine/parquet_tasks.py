@@ -1,0 +1,214 @@
+"""What Spark's Python workers do: write rows into Parquet files of our naming, a row group in memory at a time.
+
+Spark's own writer names its files itself, so that other tools would see them before they count; it also knows no size
+to write files to. Workers import this module, so it must stay light.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+GROUP, HASH = "_neve_group", "_neve_hash"
+RUN_KEY = "neve.run"
+_GROUP_BYTES = 128 * 1024 * 1024
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sink:
+    """Where and how files are written. `file_bytes` is a size to begin a new file at; None for one file per group."""
+
+    folder: str
+    run_id: str
+    compression: str
+    row_group_rows: int = 1_000_000
+    file_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A staged file. `group` says whose rows it holds, `digest` adds up the hashes of its rows, if they had any."""
+
+    address: str
+    group: str
+    rows: int
+    bytes: int
+    digest: int
+
+
+REPORT = f"address string, {GROUP} string, rows bigint, bytes bigint, digest bigint"
+
+
+def write_batches(batches: Iterator[Any], sink: Sink) -> Iterator[Any]:
+    """Writes rows that come group by group; one report per file."""
+    writer = _Writer(sink)
+    reports = []
+    for batch in batches:
+        for run in _runs(batch):
+            reports += writer.add(run)
+    reports += writer.close()
+    yield _as_batch(reports)
+
+
+def merge_files(batches: Iterator[Any], sink: Sink) -> Iterator[Any]:
+    """Reads lists of files with pyarrow, in their order, and writes each list as one file."""
+    for batch in batches:
+        for text in batch.column(0).to_pylist():
+            job = json.loads(text)
+            yield _as_batch(_merge(job["group"], job["files"], sink))
+
+
+def _merge(group: str, paths: Sequence[str], sink: Sink) -> list[WrittenFile]:
+    import pyarrow.parquet as pq
+
+    schema = _common_schema([pq.read_schema(path) for path in paths])
+    writer = _Writer(sink)
+    reports = []
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=65_536):
+                reports += writer.add((group, _fit(batch, schema)))
+    if not writer.is_open:
+        writer.open(group, schema)
+    return [*reports, *writer.close()]
+
+
+class _Writer:
+    """The file that is being written, and the rows that wait for its next row group."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._file: Any = None
+        self._stream: Any = None
+        self._group = ""
+        self._address = ""
+        self._rows = self._digest = 0
+        self._waiting: list[Any] = []
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
+    def add(self, run: tuple[str, Any]) -> list[WrittenFile]:
+        group, batch = run
+        done = self.close() if self.is_open and group != self._group else []
+        rows, hashes = _without_hash(batch)
+        if not self.is_open:
+            self.open(group, rows.schema)
+        self._waiting.append(rows)
+        self._rows += rows.num_rows
+        self._digest = (self._digest + hashes) & _MASK
+        waiting = sum(each.num_rows for each in self._waiting), sum(each.nbytes for each in self._waiting)
+        if waiting[0] >= self._sink.row_group_rows or waiting[1] >= _GROUP_BYTES:
+            self._flush()
+        if self._sink.file_bytes is not None and self._stream.tell() >= self._sink.file_bytes:
+            done += self.close()
+        return done
+
+    def open(self, group: str, schema: Any) -> None:
+        import pyarrow.parquet as pq
+
+        self._group, self._rows, self._digest = group, 0, 0
+        self._address = os.path.join(self._sink.folder, f"{uuid.uuid4().hex}.staged")  # noqa: PTH118 - also S3
+        self._stream = open(self._address, "wb")  # noqa: PTH123, SIM115
+        named = schema.with_metadata({RUN_KEY: self._sink.run_id})
+        self._file = pq.ParquetWriter(self._stream, named, compression=self._sink.compression)
+
+    def close(self) -> list[WrittenFile]:
+        if not self.is_open:
+            return []
+        self._flush()
+        self._file.close()
+        size = self._stream.tell()
+        self._stream.close()
+        self._file = None
+        return [
+            WrittenFile(
+                address=self._address, group=self._group, rows=self._rows, bytes=size, digest=_signed(self._digest)
+            )
+        ]
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if self._waiting:
+            table = pa.Table.from_batches(self._waiting).replace_schema_metadata({RUN_KEY: self._sink.run_id})
+            self._waiting = []
+            for start in range(0, table.num_rows, self._sink.row_group_rows):
+                part = table.slice(start, self._sink.row_group_rows)
+                self._file.write_table(part, row_group_size=max(1, part.num_rows))
+
+
+def _runs(batch: Any) -> Iterator[tuple[str, Any]]:
+    """The batch cut where the group changes, without the group's column."""
+    import pyarrow.compute as pc
+
+    if not batch.num_rows:
+        return
+    place = batch.schema.get_field_index(GROUP)
+    groups = batch.column(place)
+    rows = batch.select([name for name in batch.schema.names if name != GROUP])
+    changes = pc.indices_nonzero(pc.not_equal(groups.slice(1), groups.slice(0, batch.num_rows - 1))).to_pylist()
+    starts = [0, *(change + 1 for change in changes)]
+    for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
+        yield groups[start].as_py(), rows.slice(start, end - start)
+
+
+def _without_hash(batch: Any) -> tuple[Any, int]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if HASH not in batch.schema.names:
+        return batch, 0
+    hashes = pc.sum(batch.column(HASH).cast(pa.decimal128(38, 0))).as_py() or 0
+    return batch.select([name for name in batch.schema.names if name != HASH]), int(hashes)
+
+
+def _common_schema(schemas: Sequence[Any]) -> Any:
+    """The columns of all files, numbers as wide as the widest; the planner has seen that nothing else differs."""
+    import pyarrow as pa
+
+    plain = [
+        pa.schema([field.with_type(_plain(field.type)) for field in schema.remove_metadata()]) for schema in schemas
+    ]
+    return pa.unify_schemas(plain, promote_options="permissive")
+
+
+def _plain(kind: Any) -> Any:
+    import pyarrow.types as is_
+
+    return kind.value_type if is_.is_dictionary(kind) else kind
+
+
+def _fit(batch: Any, schema: Any) -> Any:
+    import pyarrow as pa
+
+    columns = []
+    for field in schema:
+        place = batch.schema.get_field_index(field.name)
+        column = pa.nulls(batch.num_rows, field.type) if place < 0 else batch.column(place)
+        columns.append(column if column.type == field.type else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >= 1 << 63 else number
+
+
+def _as_batch(reports: Sequence[WrittenFile]) -> Any:
+    import pyarrow as pa
+
+    columns = {
+        "address": (pa.string(), [report.address for report in reports]),
+        GROUP: (pa.string(), [report.group for report in reports]),
+        "rows": (pa.int64(), [report.rows for report in reports]),
+        "bytes": (pa.int64(), [report.bytes for report in reports]),
+        "digest": (pa.int64(), [report.digest for report in reports]),
+    }
+    arrays = [pa.array(values, kind) for kind, values in columns.values()]
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns))

@@ -1,0 +1,167 @@
+"""Landing files as one frame of raw rows: any mix of formats and headers, every row with its file and its date."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from neve.errors import InvalidName
+from neve.model.dataset import SourceFormat, is_own_name
+from neve.model.ingest import INGEST_DATE, SourceFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+SOURCE_FILE, SOURCE_LINE = "_source_file", "_source_line"
+CORRUPT = "_neve_corrupt"
+SPLIT_BYTES = 128 * 1024 * 1024
+"""Spark's spark.sql.files.maxPartitionBytes: a file from this size on may be read by several tasks."""
+_ROW, _BLOCK = "_neve_row", "_neve_block"
+_PLACE_IN_TASK = (1 << 33) - 1
+_PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./=,@+~-]*")
+
+
+def read_rows(
+    spark: SparkSession,
+    files: Mapping[SourceFile, date],
+    source: SourceFormat,
+    *,
+    with_lines: bool = False,
+) -> DataFrame:
+    """Raw rows of all files: csv and json as text, the others typed; plus file, line (if wanted) and ingest date.
+
+    Files are read in groups of equal format and header: Spark would read a csv file by the header of another one.
+    """
+    groups: dict[tuple[str, tuple[str, ...] | None], list[SourceFile]] = defaultdict(list)
+    for file in files:
+        groups[file.format, file.header].append(file)
+    frames = [
+        _placed(spark, _scan(spark, members, source), {file: files[file] for file in members}, with_lines=with_lines)
+        for members in groups.values()
+    ]
+    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
+
+
+def _scan(spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat) -> DataFrame:
+    paths = [file.path for file in files]
+    if files[0].format == "csv":
+        return _scan_csv(spark, paths, files[0].header or (), source)
+    if files[0].format == "json":
+        options = _given(encoding=source.encoding, multiLine=source.multiline)
+        return spark.read.json(
+            paths, primitivesAsString=True, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, **options
+        )
+    return spark.read.format(files[0].format).load(paths)
+
+
+def _scan_csv(spark: SparkSession, paths: list[str], header: Sequence[str], source: SourceFormat) -> DataFrame:
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    schema = StructType([StructField(name, StringType()) for name in (*header, CORRUPT)])
+    tab = paths[0].lower().removesuffix(".gz").endswith(".tsv")
+    options = _given(
+        sep=source.delimiter or ("\t" if tab else None),
+        quote=source.quote,
+        escape=source.escape or '"',
+        encoding=source.encoding,
+        nullValue=source.null_value,
+        multiLine=source.multiline,
+    )
+    reader = spark.read.option("columnPruning", "false")  # or a row with too many values would pass unseen
+    return reader.csv(
+        paths,
+        schema=schema,
+        header=source.header is not False,
+        mode="PERMISSIVE",
+        columnNameOfCorruptRecord=CORRUPT,
+        **options,
+    )
+
+
+def _placed(spark: SparkSession, rows: DataFrame, dates: Mapping[SourceFile, date], *, with_lines: bool) -> DataFrame:
+    """Adds where each row came from. The dates travel as a small table beside the rows, one line per file."""
+    from pyspark.sql import functions as f
+
+    for name in rows.columns:
+        if is_own_name(name) and name != CORRUPT:
+            raise InvalidName(f"the files have a column {name!r}, a name that Névé keeps for itself", hint="rename it")
+    names = {_url(spark, file.path): (file.path, day) for file, day in dates.items()}
+    places = spark.createDataFrame(
+        [(url, path, day) for url, (path, day) in names.items()],
+        f"_neve_url string, {SOURCE_FILE} string, {INGEST_DATE} date",
+    )
+    rows = rows.withColumn("_neve_url", f.col("_metadata.file_path"))
+    if with_lines:
+        rows = rows.withColumn(_BLOCK, f.col("_metadata.file_block_start")).withColumn(
+            _ROW, f.monotonically_increasing_id()
+        )
+        first_line = 2 if next(iter(dates)).header is not None else 1
+        rows = _counted(rows, first_line) if is_whole(dates) else _numbered(rows, first_line)
+    else:
+        rows = rows.withColumn(SOURCE_LINE, f.lit(None).cast("bigint"))
+    if CORRUPT not in rows.columns:
+        rows = rows.withColumn(CORRUPT, f.lit(None).cast("string"))
+    return rows.join(f.broadcast(places), "_neve_url").drop("_neve_url")
+
+
+def is_whole(files: Iterable[SourceFile]) -> bool:
+    """Whether Spark reads each of the files in one task."""
+    return all(file.bytes < SPLIT_BYTES for file in files)
+
+
+@contextmanager
+def file_by_file(spark: SparkSession) -> Iterator[None]:
+    """Makes Spark give each file a task of its own while rows are read, instead of packing small ones together."""
+    key = "spark.sql.files.openCostInBytes"
+    before = spark.conf.get(key)
+    spark.conf.set(key, str(SPLIT_BYTES))
+    try:
+        yield
+    finally:
+        spark.conf.set(key, str(before))
+
+
+def _counted(rows: DataFrame, first_line: int) -> DataFrame:
+    """Line numbers where each file has a task of its own: a row's place in its task."""
+    from pyspark.sql import functions as f
+
+    place = f.col(_ROW).bitwiseAND(f.lit(_PLACE_IN_TASK))
+    return rows.withColumn(SOURCE_LINE, place + f.lit(first_line)).drop(_ROW, _BLOCK)
+
+
+def _numbered(rows: DataFrame, first_line: int) -> DataFrame:
+    """Line numbers: a row's place in its block of the file, after the lines of the blocks before it.
+
+    Spark numbers rows in the order of each scan partition, so a block's first number and count, found by one small
+    aggregation, say where each of its rows stands.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    blocks = rows.groupBy("_neve_url", _BLOCK).agg(f.min(_ROW).alias("first"), f.count(f.lit(1)).alias("rows"))
+    earlier = Window.partitionBy("_neve_url").orderBy(_BLOCK).rowsBetween(Window.unboundedPreceding, -1)
+    starts = blocks.withColumn("before", f.coalesce(f.sum("rows").over(earlier), f.lit(0))).drop("rows")
+    line: Column = f.col(_ROW) - f.col("first") + f.col("before") + f.lit(first_line)
+    joined = rows.join(f.broadcast(starts), ["_neve_url", _BLOCK])
+    return joined.withColumn(SOURCE_LINE, line).drop(_ROW, _BLOCK, "first", "before")
+
+
+def _url(spark: SparkSession, path: str) -> str:
+    """The path as Spark writes it into `_metadata.file_path`; the JVM is asked when it may have to be escaped."""
+    if _PLAIN_PATH.fullmatch(path):
+        return f"file:{path}"
+    jvm: Any = spark._jvm
+    hadoop = spark._jsc.hadoopConfiguration()
+    found = jvm.org.apache.hadoop.fs.Path(path)
+    qualified = found.getFileSystem(hadoop).makeQualified(found)
+    url: str = jvm.org.apache.spark.paths.SparkPath.fromPath(qualified).urlEncoded()
+    return url.replace("file:///", "file:/", 1)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if value is not None}

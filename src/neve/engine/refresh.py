@@ -1,0 +1,141 @@
+"""A refresh on Spark: relations of a derived text as views, and net changes applied to the table in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from neve.engine.errors import translated
+from neve.engine.staging import Branch
+from neve.model.names import TableName, quote
+from neve.sql.applying import HASH, ORDINAL, WEIGHT, merge_bag, merge_keyed
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+CHANGES = "_neve_changes"
+_HASHED = "_neve_hashed"
+_PROPERTY = "spark.sql.iceberg.snapshot-property."
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Net rows that came and went; equal rows count as often as they are there."""
+
+    inserted: int
+    deleted: int
+
+
+def provide(spark: SparkSession, relation: str, table: TableName, snapshot: int | None, columns: Sequence[str]) -> None:
+    """A relation of a derived text: a table as a snapshot has it. A table without one has no rows."""
+    with translated():
+        if snapshot is None:
+            rows = spark.table(table.sql).limit(0)
+        else:
+            rows = spark.read.option("versionAsOf", snapshot).table(table.sql)
+        rows.select(*(quote(name) for name in columns)).createOrReplaceTempView(relation)
+
+
+def compare(spark: SparkSession, result: str, stored: str, columns: Sequence[str]) -> DataFrame:
+    """The net changes that make a stored relation the result of a query."""
+    from pyspark.sql import functions as f
+
+    names = [quote(name) for name in columns]
+    with translated():
+        come = spark.sql(result).select(*names, f.lit(1).cast("bigint").alias(WEIGHT))
+        gone = spark.table(stored).select(*names, f.lit(-1).cast("bigint").alias(WEIGHT))
+        return come.unionAll(gone).groupBy(*names).agg(f.sum(WEIGHT).alias(WEIGHT)).where(f"{WEIGHT} <> 0")
+
+
+@contextmanager
+def kept(changes: DataFrame) -> Iterator[Applied]:
+    """Computes changes once and keeps them while they are applied; how many rows they are."""
+    from pyspark.sql import functions as f
+
+    with translated():
+        stored = changes.persist()
+        try:
+            stored.createOrReplaceTempView(CHANGES)
+            row = stored.agg(
+                f.coalesce(f.sum(f.when(f.col(WEIGHT) > 0, f.col(WEIGHT))), f.lit(0)),
+                f.coalesce(f.sum(f.when(f.col(WEIGHT) < 0, -f.col(WEIGHT))), f.lit(0)),
+            ).collect()[0]
+            yield Applied(int(row[0]), int(row[1]))
+        finally:
+            stored.unpersist()
+
+
+def apply_changes(
+    spark: SparkSession,
+    branch: Branch,
+    columns: Sequence[str],
+    *,
+    kind: Literal["keyed", "scoped", "bag"],
+    keys: Sequence[str],
+    summary: Mapping[str, str],
+) -> None:
+    """Applies the kept changes to the branch in one commit that carries the summary.
+
+    A row that is to go and is not there fails the job: the stored table is not what the changes were derived for.
+    """
+    with translated():
+        for key, value in summary.items():
+            spark.conf.set(f"{_PROPERTY}{key}", value)
+        if kind == "keyed":
+            spark.sql(merge_keyed(branch.sql, CHANGES, columns, keys))
+            return
+        changes = spark.table(CHANGES)
+        changes.withColumn(HASH, row_hash(changes, columns)).createOrReplaceTempView(_HASHED)
+        spark.sql(merge_bag(branch.sql, _HASHED, columns))
+
+
+def load_all(
+    spark: SparkSession,
+    branch: Branch,
+    result: str,
+    columns: Sequence[str],
+    *,
+    hashed: bool,
+    summary: Mapping[str, str],
+) -> None:
+    """Writes a whole result to an empty branch in one commit that carries the summary."""
+    with translated():
+        rows = spark.sql(result).select(*(quote(name) for name in columns))
+        if hashed:
+            rows = with_ordinals(rows, columns)
+        writer = rows.writeTo(branch.sql)
+        for key, value in summary.items():
+            writer = writer.option(f"snapshot-property.{key}", value)
+        writer.append()
+
+
+def with_ordinals(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """The rows with a hash and a number that tells equal rows apart."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    hashed = rows.withColumn(HASH, row_hash(rows, columns))
+    among_equals = Window.partitionBy(HASH, *(quote(name) for name in columns)).orderBy(f.lit(1))
+    return hashed.withColumn(ORDINAL, f.row_number().over(among_equals))
+
+
+def row_hash(rows: DataFrame, columns: Sequence[str]) -> Column:
+    """Equal rows have equal hashes, NaN and −0.0 as Spark compares them."""
+    from pyspark.sql import functions as f
+
+    types = {field.name: field.dataType for field in rows.schema.fields}
+    return f.xxhash64(f.lit(len(columns)), *(_comparable(f.col(quote(name)), types[name]) for name in columns))
+
+
+def _comparable(column: Column, kind: DataType) -> Column:
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType, DoubleType, FloatType, StructType
+
+    if isinstance(kind, DoubleType | FloatType):
+        return f.when(f.isnan(column), f.lit("NaN")).otherwise((column + f.lit(0.0)).cast("string"))
+    if isinstance(kind, ArrayType | StructType):
+        return f.to_json(f.struct(column))
+    return column

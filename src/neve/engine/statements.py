@@ -1,0 +1,106 @@
+"""Running SQL text: what it would do, and its rows as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from neve.engine.errors import translated
+from neve.engine.values import readable, row_converter
+from neve.errors import JobFailed
+from neve.model.names import CATALOG, Namespace, quote
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Commands of Spark's parser that only look, or change nothing but this session. Every other command writes.
+_LOOKS = (
+    *("Show", "Describe", "List", "Explain", "ClearCache", "RefreshTable"),
+    *("SetCommand", "Reset", "SetCatalog", "SetNamespaceCommand", "CreateVariable", "SetVariable", "DropVariable"),
+)
+# Plans that act although Spark does not mark them as commands. TRANSFORM runs a program of the machine.
+_ACTS = ("Call", "Insert", "Script", "UnresolvedExecuteImmediate")
+_MARKS = ("Command", "ParsedStatement")
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
+_PREVIEW = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Named columns and a stream of rows; rows come from Spark partition by partition, never all at once."""
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    stream: Iterator[Sequence[Any]]
+
+
+def writes(spark: SparkSession, text: str) -> bool:
+    """Whether a statement would change something, by Spark's own parser; in doubt, it would."""
+    with translated():
+        plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+        marks = [_java_class(spark, f"{_PLANS}.{mark}") for mark in _MARKS]
+        return _is_write(plan, marks)
+
+
+def _is_write(plan: Any, marks: Sequence[Any]) -> bool:
+    name = plan.getClass().getSimpleName()
+    if name == "ExplainCommand":
+        # Explaining runs nothing, but EXECUTE IMMEDIATE, which acts as soon as it is analysed.
+        return bool(plan.logicalPlan().getClass().getSimpleName() == "UnresolvedExecuteImmediate")
+    if name.startswith(_ACTS):
+        return True
+    if any(mark.isInstance(plan) for mark in marks):
+        return not name.startswith(_LOOKS)
+    children = plan.children()
+    return any(_is_write(children.apply(index), marks) for index in range(children.size()))
+
+
+def _java_class(spark: SparkSession, name: str) -> Any:
+    java: Any = spark._jvm
+    return java.java.lang.Class.forName(name)
+
+
+def use_namespace(spark: SparkSession, namespace: Namespace) -> None:
+    """Short table names resolve here from now on."""
+    with translated():
+        spark.sql(f"USE {'.'.join(map(quote, (CATALOG, *namespace)))}")
+
+
+def current_namespace(spark: SparkSession) -> Namespace:
+    """Where short table names resolve now."""
+    with translated():
+        parts = spark._jsparkSession.sessionState().catalogManager().currentNamespace()
+        return tuple(str(parts[index]) for index in range(len(parts)))
+
+
+def run(spark: SparkSession, text: str) -> DataFrame:
+    """The statement's result as a DataFrame; a writing statement has happened when this returns."""
+    with translated():
+        return spark.sql(text)
+
+
+def stream(frame: DataFrame, *, limit: int | None = None) -> Rows:
+    """The frame's rows as a stream, at most `limit` of them."""
+    with translated():
+        fields = frame.schema.fields
+        limited = readable(frame if limit is None else frame.limit(limit))
+        return Rows(
+            columns=tuple(field.name for field in fields),
+            types=tuple(field.dataType.simpleString() for field in fields),
+            stream=map(
+                row_converter([field.dataType for field in fields]),
+                _iterate(limited, few=limit is not None and limit <= _PREVIEW),
+            ),
+        )
+
+
+def _iterate(frame: DataFrame, *, few: bool) -> Iterator[Sequence[Any]]:
+    """A few rows are collected: for those, Spark reads no more files than it must."""
+    with translated():
+        try:
+            yield from frame.collect() if few else frame.toLocalIterator(prefetchPartitions=True)
+        except (ValueError, OverflowError) as exc:
+            raise JobFailed(
+                f"a value is more than Python can hold: {exc}", hint="cast it to string in the query"
+            ) from exc

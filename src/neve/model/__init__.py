@@ -1,0 +1,1 @@
+"""The words of the domain: no I/O, no engine, no database."""

@@ -1,0 +1,1 @@
+"""Pure planners: specs and facts in, decisions with reasons out."""

@@ -1,0 +1,273 @@
+"""What a folder of Parquet files holds as one table, and which of its files a piece of work concerns. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from neve.errors import ColumnNotFound, InvalidInput, InvalidSchema, Refused, nearest
+from neve.model.commands import neve
+from neve.model.names import shown
+from neve.model.specs import find_column
+from neve.model.types import Field, Primitive, Type
+from neve.plan.adopt import Doubt, Footer, merge_columns, with_keys
+from neve.plan.folders import Value, folder_of, key_type, parse_value, partition_keys, text_of, values_of
+
+OWN = "_neve_"
+Group = tuple[str | None, ...]
+"""Partition values as text; NULL and the empty string share a folder, as in Hive."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A folder's files with their footers, columns and partition keys."""
+
+    location: str
+    footers: tuple[Footer, ...]
+    columns: tuple[Field, ...]
+    keys: tuple[str, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(footer.rows for footer in self.footers)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def types(self) -> dict[str, str]:
+        return {key: key_type(find_column(self.columns, key)) for key in self.keys}
+
+    @cached_property
+    def groups(self) -> dict[str, Group]:
+        """The partition values of each file's folder."""
+        return {footer.path: tuple(map(_text, values_of(footer.path, self.types).values())) for footer in self.footers}
+
+    @cached_property
+    def folders(self) -> dict[Group, str]:
+        """The folder of each partition, as it is written there."""
+        return {self.groups[footer.path]: footer.path.rpartition("/")[0] for footer in reversed(self.footers)}
+
+    def folder(self, group: Group) -> str:
+        """Where rows of a partition go: to those that are there already, else to a new folder."""
+        return self.folders.get(group) or folder_of(dict(zip(self.keys, group, strict=True)))
+
+    def lacking(self) -> dict[str, tuple[str, ...]]:
+        """The partition columns that a file does not hold inside, by path."""
+        found = {}
+        for footer in self.footers:
+            inside = {column.name for column in footer.columns}
+            if lacking := tuple(key for key in self.keys if key not in inside):
+                found[footer.path] = lacking
+        return found
+
+    def only(self, paths: Sequence[str]) -> Dataset:
+        wanted = set(paths)
+        footers = tuple(footer for footer in self.footers if footer.path in wanted)
+        return Dataset(self.location, footers, self.columns, self.keys)
+
+
+def describe(location: str, footers: Sequence[Footer]) -> Dataset:
+    """The files of a folder as one table.
+
+    Raises:
+        InvalidSchema: columns of two files do not fit together, or have names that Névé keeps for itself.
+        Refused: the files do not all lie under the same keys.
+    """
+    keys = partition_keys([footer.path for footer in footers])
+    columns = with_keys(merge_columns(footers), keys, footers)
+    folded: dict[str, str] = {}
+    for column in columns:
+        if column.name.startswith(OWN):
+            raise InvalidSchema(f"the files have a column {column.name}, a name that Névé keeps for itself")
+        if (other := folded.setdefault(column.name.casefold(), column.name)) != column.name:
+            raise InvalidSchema(f"columns {other} and {column.name} differ in their case only", hint="rename one")
+    return Dataset(location, tuple(footers), columns, keys)
+
+
+def find_name(dataset_names: Sequence[str], name: str, *, where: str) -> str:
+    """The column as it is written in the files, whatever its case here.
+
+    Raises:
+        ColumnNotFound: no file has it.
+    """
+    for known in dataset_names:
+        if known.casefold() == name.casefold():
+            return known
+    raise ColumnNotFound(
+        f"no column {shown(name)} in {where}",
+        hint=nearest(name, dataset_names) or f"it has {', '.join(map(shown, dataset_names)) or 'no columns'}",
+    )
+
+
+def find_names(dataset_names: Sequence[str], names: Sequence[str], *, where: str, what: str) -> tuple[str, ...]:
+    """Several columns as they are written, none of them twice."""
+    found = tuple(find_name(dataset_names, name, where=where) for name in names)
+    if len(set(found)) < len(found):
+        raise InvalidInput(f"{what} names a column twice: {', '.join(found)}")
+    return found
+
+
+def prune(dataset: Dataset, partition_filter: Mapping[str, object] | None) -> tuple[Dataset, dict[str, Value]]:
+    """The files whose folders a partition filter allows, and the values that their rows must have.
+
+    Raises:
+        InvalidInput: a key is no partition key, or a value none of its type.
+    """
+    wanted: dict[str, Value] = {}
+    for name, value in (partition_filter or {}).items():
+        key = next((key for key in dataset.keys if key.casefold() == name.casefold()), None)
+        if key is None:
+            raise InvalidInput(
+                f"{shown(name)} is not a partition key of {dataset.location}",
+                hint=f"its keys: {', '.join(map(shown, dataset.keys)) or 'none: it is not partitioned'}",
+            )
+        wanted[key] = _value(key, value, dataset.types[key])
+    places = {dataset.keys.index(key): _text(value) for key, value in wanted.items()}
+    allowed = [
+        path for path, group in dataset.groups.items() if all(group[place] == text for place, text in places.items())
+    ]
+    return dataset.only(allowed), wanted
+
+
+def _value(key: str, value: object, kind: str) -> Value:
+    if value is None:
+        return None
+    text = text_of(value) if isinstance(value, bool) else str(value)
+    parsed = parse_value(text, kind)
+    if parsed is None:
+        raise InvalidInput(f"partition filter: {value!r} is not a {Primitive(kind)}, the type of {shown(key)}")
+    return parsed
+
+
+def _text(value: Value) -> str | None:
+    """NULL and the empty string lie in one folder."""
+    return None if value is None or value == "" else text_of(value)
+
+
+def disagreements(dataset: Dataset) -> tuple[list[Doubt], list[Doubt]]:
+    """Files whose folder says something else than their rows, by their statistics; and those that must be read."""
+    proven: list[Doubt] = []
+    unsure: list[Doubt] = []
+    lacking = dataset.lacking()
+    for footer in dataset.footers:
+        values = values_of(footer.path, dataset.types)
+        for key, value in values.items():
+            if not footer.rows or key in lacking.get(footer.path, ()):
+                continue
+            doubt = Doubt(path=footer.path, column=key, value=value)
+            if key not in footer.constants:
+                unsure.append(doubt)
+            elif not agrees(value, footer.constants[key]):
+                proven.append(doubt)
+    return proven, unsure
+
+
+def agrees(folder: Value, held: object) -> bool:
+    """Whether a row's value belongs in a folder of this value."""
+    return held == folder or (folder is None and held == "")
+
+
+def refuse_disagreement(location: str, doubts: Sequence[Doubt]) -> None:
+    """A change that trusted such folders would miss rows, or move them by itself."""
+    if doubts:
+        first = doubts[0]
+        more = f" (and {len(doubts) - 1:,} more)" if len(doubts) > 1 else ""
+        raise Refused(
+            f"{first.path}{more}: the folder says {shown(first.column)} = {first.value!r}, but its rows say otherwise",
+            hint=f"move the rows to the folders of their values: {neve('parquet', 'repair', location)}",
+        )
+
+
+def kind_of(columns: Sequence[Field], name: str) -> Type:
+    return next(column.type for column in columns if column.name == name)
+
+
+# --------------------------------------------------------------------------------------------------------- compaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bin:
+    """Files of one partition that become one file."""
+
+    folder: str
+    files: tuple[str, ...]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRules:
+    target_bytes: int
+    min_file_count: int = 2
+    max_file_bytes: int | None = None
+    target_file_count: int | None = None
+    sorts: bool = False
+
+
+_GOOD_ENOUGH = 0.75
+"""A file of this share of the target is left alone, so that a second run finds nothing to do."""
+
+
+def plan_bins(footers: Sequence[Footer], rules: CompactionRules) -> tuple[list[Bin], int]:
+    """Which files are merged, and how many partitions were looked at.
+
+    Files are taken in the order of their names, so that rows keep theirs as far as files have one.
+    """
+    partitions: dict[str, list[Footer]] = {}
+    for footer in sorted(footers, key=lambda footer: footer.path):
+        partitions.setdefault(footer.path.rpartition("/")[0], []).append(footer)
+    bins: list[Bin] = []
+    for folder, files in partitions.items():
+        chosen = [file for file in files if _is_candidate(file, rules)]
+        if len(chosen) >= rules.min_file_count:
+            bins += _pack(folder, chosen, rules)
+    return bins, len(partitions)
+
+
+def _is_candidate(file: Footer, rules: CompactionRules) -> bool:
+    if rules.max_file_bytes is not None:
+        return file.bytes < rules.max_file_bytes
+    return rules.target_file_count is not None or rules.sorts or file.bytes < _GOOD_ENOUGH * rules.target_bytes
+
+
+def _pack(folder: str, files: Sequence[Footer], rules: CompactionRules) -> list[Bin]:
+    if rules.target_file_count is not None:
+        if len(files) <= rules.target_file_count:
+            return []
+        limit = -(-sum(file.bytes for file in files) // rules.target_file_count)
+        packs = _even(files, rules.target_file_count, limit)
+    else:
+        packs = _first_fit(files, rules.target_bytes)
+    return [
+        Bin(folder=folder, files=tuple(file.path for file in pack), bytes=sum(file.bytes for file in pack))
+        for pack in packs
+        if len(pack) > 1 or (rules.sorts and pack)
+    ]
+
+
+def _first_fit(files: Sequence[Footer], limit: int) -> list[list[Footer]]:
+    packs: list[list[Footer]] = [[]]
+    held = 0
+    for file in files:
+        if packs[-1] and held + file.bytes > limit:
+            packs.append([])
+            held = 0
+        packs[-1].append(file)
+        held += file.bytes
+    return packs
+
+
+def _even(files: Sequence[Footer], count: int, limit: int) -> list[list[Footer]]:
+    """Exactly `count` packs, none empty, of about the same size."""
+    packs: list[list[Footer]] = [[]]
+    held = 0
+    for index, file in enumerate(files):
+        left, packs_left = len(files) - index, count - len(packs)
+        if packs[-1] and packs_left and (held + file.bytes / 2 > limit or left <= packs_left):
+            packs.append([])
+            held = 0
+        packs[-1].append(file)
+        held += file.bytes
+    return packs

@@ -1,0 +1,104 @@
+"""What to do with each delivery: pure. Same date and same content is nothing to do; new content replaces that date."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+
+from neve.errors import InvalidInput, InvalidSchema, Unsupported
+from neve.model.facts import TableFacts
+from neve.model.ingest import SUMMARY, DatePlan, Delivery, Held, IngestPlan, SourceFile
+from neve.model.names import TableName
+from neve.model.results import Reason
+from neve.model.types import Field, Primitive
+from neve.model.units import Limit
+from neve.plan.tables import holds_all_of
+
+
+def make_delivery(day: date, files: Sequence[SourceFile], *, cleaning: str) -> Delivery:
+    """Files of one date as a delivery; the hash does not depend on where they lie or how they are ordered."""
+    content = json.dumps({"files": sorted(file.digest for file in files), "cleaning": cleaning})
+    return Delivery(date=day, files=tuple(files), content_hash=hashlib.sha256(content.encode()).hexdigest())
+
+
+def held_in_snapshots(facts: TableFacts) -> list[Held]:
+    """What the table's own history says of each date: the newest snapshot on the way to the current one decides.
+
+    A snapshot that is no ancestor (rolled back) does not count; one that expired is the ledger's to remember.
+    """
+    found: dict[date, Held] = {}
+    for snapshot in facts.ancestors():
+        text = snapshot.summary.get(SUMMARY)
+        for day, content_hash in (json.loads(text) if text else {}).items():
+            when = date.fromisoformat(day)
+            found.setdefault(
+                when, Held(date=when, content_hash=content_hash, run_id=snapshot.summary.get("neve.run-id"))
+            )
+    return list(found.values())
+
+
+def plan_ingest(
+    deliveries: Iterable[Delivery], held: Mapping[date, Held], *, base_snapshot: int | None, replace: bool
+) -> IngestPlan:
+    """One plan for all dates; `replace` loads even what the table already holds."""
+    return IngestPlan(
+        base_snapshot=base_snapshot,
+        dates=tuple(
+            _plan_date(delivery, held.get(delivery.date), replace=replace)
+            for delivery in sorted(deliveries, key=lambda item: item.date)
+        ),
+    )
+
+
+def _plan_date(delivery: Delivery, held: Held | None, *, replace: bool) -> DatePlan:
+    if held is None:
+        return _decide(delivery, "load", "new_date", "no rows for this date yet")
+    if held.content_hash == delivery.content_hash and not replace:
+        run = f" (run {held.run_id})" if held.run_id else ""
+        return _decide(delivery, "skip", "same_content", f"{delivery.date} already holds this content{run}")
+    if held.content_hash == delivery.content_hash:
+        return _decide(delivery, "replace", "asked_for", "loaded again because --replace was given")
+    return _decide(delivery, "replace", "new_content", "the content differs from what was loaded before")
+
+
+def _decide(delivery: Delivery, action: str, code: str, detail: str) -> DatePlan:
+    return DatePlan(delivery=delivery, action=action, reason=Reason(code=code, detail=detail))  # type: ignore[arg-type]
+
+
+def too_many_rejected(rejected: int, total: int, limit: Limit | None) -> str | None:
+    """Why a run must fail for its rejected rows; None when it need not."""
+    if limit is None or limit.allows(failing=rejected, rows=total):
+        return None
+    return f"{rejected:,} of {total:,} rows were rejected; at most {limit} may be"
+
+
+def check_fits(table: TableName, column: Field, held: Field) -> None:
+    """Refuses to load a column into one of another type, unless that one holds every value of it."""
+    if holds_all_of(held.type, column.type):
+        return
+    raise InvalidSchema(
+        f"{column.name} is cleaned to {column.type}, but {table} has it as {held.type}",
+        hint=f"give it the type {held.type} in the dataset config",
+    )
+
+
+def refuse_nested(columns: Sequence[Field]) -> None:
+    """Cleaning makes text of a nested value; without a config that asks for it, that would change data silently."""
+    nested = [column.name for column in columns if not isinstance(column.type, Primitive)]
+    if nested:
+        raise Unsupported(
+            f"ingest cannot load nested columns yet: {', '.join(nested)}",
+            hint="list the columns to load in a dataset config, or load the files with neve sql --write",
+        )
+
+
+def check_dates(files: Sequence[SourceFile], dates: Mapping[str, date | None]) -> None:
+    """Every file must have a date before anything is read."""
+    nameless = [file.path for file in files if dates.get(file.path) is None]
+    if nameless:
+        raise InvalidInput(
+            f"no date for {nameless[0]}" + (f" and {len(nameless) - 1} more" if len(nameless) > 1 else ""),
+            hint='give --date YYYY-MM-DD, or --date-from-name "sales_{date}.csv"',
+        )

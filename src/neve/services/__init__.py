@@ -1,0 +1,1 @@
+"""Use cases: read facts → plan → run → record."""

@@ -1,0 +1,76 @@
+"""What every use case works with. Each part opens when it is first needed: a look opens no database of runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from neve.catalog import Catalog, open_catalog
+from neve.config import LoadedSettings
+from neve.errors import NeveError, Unsupported
+from neve.model.names import TableName
+
+if TYPE_CHECKING:
+    from neve.engine.session import Session
+    from neve.store import Store
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _be_quiet(_: str) -> None:
+    pass
+
+
+@dataclass
+class Context:
+    """One open lake."""
+
+    loaded: LoadedSettings
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    clock: Callable[[], datetime] = _now
+    entropy: Callable[[int], bytes] = os.urandom
+    tell: Callable[[str], None] = _be_quiet
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        return open_catalog(self.loaded, elsewhere=self._directory_table)
+
+    def _directory_table(self, name: TableName) -> NeveError | None:
+        """What to say when a directory table is asked for what only Iceberg tables can do."""
+        known = self.store.registry.get(name.short)
+        if known is None or known.format == "iceberg":
+            return None
+        return Unsupported(
+            f"{name} is a directory of {known.format} files; this is for Iceberg tables",
+            hint="a directory has: table ingest, query, compact, status, verify, show, files, delete",
+        )
+
+    @cached_property
+    def store(self) -> Store:
+        """The state database; opening it settles what a process that died left half done."""
+        from neve.store import Store
+
+        store = self.__dict__["store"] = Store.open(self.loaded.state_uri)
+        if store.runs.unfinished():
+            from neve.services.repair import settle_dead_runs
+
+            settle_dead_runs(self)
+        return store
+
+    @cached_property
+    def session(self) -> Session:
+        from neve.engine.session import Session
+
+        return Session(self.loaded, env=self.env, tell=self.tell)
+
+    def close(self) -> None:
+        """Closes what was opened; the Spark session stays with its process until `session.stop`."""
+        for part in ("catalog", "store"):
+            if part in self.__dict__:
+                self.__dict__.pop(part).close()

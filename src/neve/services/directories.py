@@ -1,0 +1,152 @@
+"""Plain folders: where work on them runs and is recorded, what they hold, and what is wrong with them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from neve.config import load_settings
+from neve.directory import Directory, open_directory
+from neve.errors import InvalidInput, Refused, Unsupported, nearest
+from neve.model.directories import DataFile
+from neve.model.runs import new_run_id
+from neve.plan.adopt import Doubt
+from neve.plan.directories import Dataset, agrees, describe, disagreements, refuse_disagreement
+from neve.plan.folders import partition_keys
+from neve.services.context import Context
+from neve.services.lakes import locate_lake
+from neve.services.runs import Progress, recorded
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CODECS = ("zstd", "snappy", "gzip", "lz4", "uncompressed")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where work on a folder runs: the caller's Spark, a lake's, or one of its own. A lake also records it."""
+
+    context: Context | None = None
+    given: SparkSession | None = None
+    tell: Callable[[str], None] = lambda _: None
+    clock: Callable[[], datetime] = _now
+    entropy: Callable[[int], bytes] = os.urandom
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        from neve.engine.session import running_session
+
+        if found := self.given or running_session():
+            return found
+        context = self.context or _context_here(self.tell) or _scratch_context(self.tell)
+        return context.session.spark
+
+
+def workplace_for(
+    location: str,
+    *,
+    context: Context | None = None,
+    spark: SparkSession | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Workplace:
+    """A folder inside a lake belongs to it; any other works without one."""
+    if context is None and "://" not in location:
+        root = locate_lake(Path(location).expanduser().absolute(), given=None, env={})
+        context = None if root is None else Context(load_settings(root, flags={}, env=os.environ), tell=tell)
+    return Workplace(context, spark, tell)
+
+
+def _context_here(tell: Callable[[str], None]) -> Context | None:
+    root = locate_lake(Path.cwd(), given=None, env=os.environ)
+    return None if root is None else Context(load_settings(root, flags={}, env=os.environ), tell=tell)
+
+
+def _scratch_context(tell: Callable[[str], None]) -> Context:
+    """Settings for a Spark that belongs to no lake; its log goes with the process."""
+    folder = tempfile.mkdtemp(prefix="neve-parquet-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Context(load_settings(Path(folder), flags={}, env={}), tell=tell)
+
+
+@contextmanager
+def recorded_run(
+    work: Workplace, action: str, location: str, *, plan: Mapping[str, JsonValue], dry_run: bool
+) -> Iterator[Progress]:
+    """A run, recorded in the lake that the folder belongs to, if any."""
+    if work.context is None or dry_run:
+        yield Progress(new_run_id(work.clock(), work.entropy))
+        return
+    with recorded(work.context, action, None, plan={"directory": location, **plan}) as run:
+        yield run
+
+
+def open_parquet(location: str | Path, *, create: bool = False) -> Directory:
+    """A local folder of Parquet files."""
+    if "://" in str(location):
+        raise Unsupported(f"{location}: rows of plain folders are changed on local disks only", hint="use a table")
+    return open_directory(location, create=create)
+
+
+def read_dataset(directory: Directory, files: Sequence[DataFile]) -> Dataset:
+    """What the files hold, from their footers."""
+    from neve.files.footers import read_footers
+
+    for file in files:
+        if ":" in file.path.rpartition("/")[2]:
+            raise Refused(f"{file.path}: Spark cannot open a file with `:` in its name", hint="rename the file")
+    filesystem, root = directory.storage.filesystem()
+    sizes = {file.path: file.bytes for file in files}
+    footers = read_footers(filesystem, root, sizes, partition_keys(list(sizes)))
+    return describe(directory.location, footers)
+
+
+def find_disagreements(directory: Directory, dataset: Dataset) -> list[Doubt]:
+    """Files whose folder says something else than their rows: by statistics, else by reading the column."""
+    from neve.files.footers import distinct_values
+
+    filesystem, root = directory.storage.filesystem()
+    proven, unsure = disagreements(dataset)
+    return proven + [
+        doubt
+        for doubt in unsure
+        if not all(agrees(doubt.value, held) for held in distinct_values(filesystem, root, doubt.path, doubt.column))
+    ]
+
+
+def trusted_dataset(directory: Directory, files: Sequence[DataFile]) -> Dataset:
+    """What the files hold, if folders and rows agree."""
+    dataset = read_dataset(directory, files)
+    refuse_disagreement(directory.location, find_disagreements(directory, dataset))
+    return dataset
+
+
+def check_codec(compression: str) -> str:
+    """The codec as pyarrow calls it."""
+    name = {"none": "uncompressed"}.get(compression.lower(), compression.lower())
+    if name not in CODECS:
+        raise InvalidInput(f"unknown compression {compression!r}", hint=nearest(name, CODECS) or ", ".join(CODECS))
+    return "none" if name == "uncompressed" else name
+
+
+def written_by(directory: Directory, path: str) -> str | None:
+    """The run that wrote a file, as its footer says."""
+    from neve.files.footers import file_metadata
+
+    filesystem, root = directory.storage.filesystem()
+    return file_metadata(filesystem, root, path).get("neve.run")

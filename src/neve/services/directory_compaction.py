@@ -1,0 +1,245 @@
+"""Few large files out of many small ones, in a plain folder; and how badly it needs that.
+
+The cheapest mechanic that is right does the work, file by file of the output: row groups are copied as they are when
+they are large enough and fit together, in this process; else pyarrow merges the files in Spark's tasks, a row group in
+memory at a time; and Spark sorts when an order is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from neve.directory import Change, Directory
+from neve.errors import CheckFailed, InvalidInput
+from neve.model.copying import CopyOptions
+from neve.model.directories import CompactStats, Fragmentation, PartitionFiles, SizeClass
+from neve.plan.copying import MIN_ROW_GROUP_BYTES, can_copy
+from neve.plan.directories import Bin, CompactionRules, Dataset, plan_bins, prune
+from neve.services.directories import Workplace, check_codec, open_parquet, read_dataset, recorded_run, trusted_dataset
+from neve.services.directory_rows import changing, sort_fields
+
+_MIB = 1024 * 1024
+_MANY_FILES = 10
+_CLASSES = tuple(size * _MIB for size in (1, 8, 32, 128, 512))
+_RUN_KEY = "neve.run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactRequest:
+    target_file_size_mb: int = 100
+    compression: str = "zstd"
+    min_file_count: int = 2
+    max_file_size_mb: float | None = None
+    target_file_count: int | None = None
+    sort_by: Sequence[str] = ()
+    partition_filter: Mapping[str, object] | None = None
+    delete_source_files: bool = True
+    dry_run: bool = False
+    verify: bool = True
+
+    def rules(self) -> CompactionRules:
+        for name in ("target_file_size_mb", "min_file_count", "max_file_size_mb", "target_file_count"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise InvalidInput(f"{name} must be more than 0, not {value}")
+        return CompactionRules(
+            target_bytes=self.target_file_size_mb * _MIB,
+            min_file_count=self.min_file_count,
+            max_file_bytes=None if self.max_file_size_mb is None else round(self.max_file_size_mb * _MIB),
+            target_file_count=self.target_file_count,
+            sorts=bool(self.sort_by),
+        )
+
+
+@dataclass(slots=True)
+class _Made:
+    """Staged files: whose bin each holds, and its size."""
+
+    files: list[tuple[Bin, str, int]] = field(default_factory=list)
+
+
+def compact_files(work: Workplace, location: str, request: CompactRequest) -> CompactStats:
+    """Merges small files within their partitions; every row stays, and in its partition."""
+    rules, codec, started = request.rules(), check_codec(request.compression), work.clock()
+    directory = open_parquet(location)
+    plan = {"min_file_count": request.min_file_count, "target_mb": request.target_file_size_mb}
+    with recorded_run(work, "parquet compact", location, plan=plan, dry_run=request.dry_run) as run:
+        with changing(directory, run.run_id, dry_run=request.dry_run) as (files, change):
+            dataset = trusted_dataset(directory, files) if request.partition_filter else read_dataset(directory, files)
+            selected, _ = prune(dataset, request.partition_filter)
+            order = sort_fields(dataset.names, request.sort_by, location)
+            bins, partitions = plan_bins(selected.footers, rules)
+            merged = sum(item.bytes for item in bins)
+            after = merged
+            if change is not None and bins:
+                made = _make(work, dataset, bins, change, codec=codec, order=order, verify=request.verify)
+                after = sum(size for _, _, size in made.files)
+                _publish(change, made, delete=request.delete_source_files)
+        total = sum(footer.bytes for footer in selected.footers)
+        stats = CompactStats(
+            run_id=run.run_id if bins and not request.dry_run else None,
+            dry_run=request.dry_run,
+            partitions_scanned=partitions,
+            partitions_compacted=len({item.folder for item in bins}),
+            files_before=len(selected.footers),
+            files_after=len(selected.footers) - sum(len(item.files) for item in bins) + len(bins),
+            bytes_before=total,
+            bytes_after=total - merged + after,
+            rows=selected.rows,
+            start_time=started,
+            end_time=work.clock(),
+        )
+        run.details = stats.model_dump(mode="json")
+    return stats
+
+
+def _publish(change: Change, made: _Made, *, delete: bool) -> None:
+    for number, (item, address, _) in enumerate(made.files):
+        for path in item.files:
+            change.remove(path) if delete else change.keep(path)
+        change.publish(address, f"{item.folder}/compact-{change.run_id}-{number}.parquet".lstrip("/"))
+
+
+def _make(
+    work: Workplace,
+    dataset: Dataset,
+    bins: Sequence[Bin],
+    change: Change,
+    *,
+    codec: str,
+    order: Sequence[Any],
+    verify: bool,
+) -> _Made:
+    made = _Made()
+    copied = [] if order else _copyable(dataset, bins, codec)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        staged = {item: change.stage(f"{number}.parquet") for number, item in enumerate(copied)}
+        made.files += pool.map(lambda item: _copy(dataset, item, staged[item], change.run_id), copied)
+    others = [item for item in bins if item not in set(copied)]
+    if others:
+        made.files += _encode(work, dataset, others, change, codec=codec, order=order, verify=verify)
+    return made
+
+
+def _copyable(dataset: Dataset, bins: Sequence[Bin], codec: str) -> list[Bin]:
+    """Bins whose row groups can be moved as they are, and are worth keeping as they are."""
+    from neve.files.copier import LocalSource, inspect
+
+    wanted = "UNCOMPRESSED" if codec == "none" else codec.upper()
+    found = []
+    for item in bins:
+        with ExitStack() as stack:
+            shapes = [inspect(stack.enter_context(LocalSource(f"{dataset.location}/{path}"))) for path in item.files]
+        groups = [group.bytes for shape in shapes for group in shape.row_groups if group.rows]
+        codecs = {codec for shape in shapes for per_column in shape.codecs for codec in per_column}
+        large = groups and sum(groups) / len(groups) >= MIN_ROW_GROUP_BYTES
+        if large and codecs <= {wanted} and can_copy(shapes, _options("")) is None:
+            found.append(item)
+    return found
+
+
+def _options(run_id: str) -> CopyOptions:
+    return CopyOptions(ignore=frozenset({_RUN_KEY}), put={_RUN_KEY: run_id})
+
+
+def _copy(dataset: Dataset, item: Bin, address: str, run_id: str) -> tuple[Bin, str, int]:
+    from neve.files.copier import LocalSource, LocalTarget, copy, verify
+
+    with ExitStack() as stack:
+        sources = [stack.enter_context(LocalSource(f"{dataset.location}/{path}")) for path in item.files]
+        with LocalTarget(address, sync=True) as target:
+            copy(sources, target, options=_options(run_id))
+        reason = verify(sources, stack.enter_context(LocalSource(address)), depth="pages")
+        if reason is not None:
+            raise CheckFailed(
+                f"a copy of {item.files[0]} and others is wrong: {reason.detail}", hint="nothing was changed"
+            )
+    return item, address, os.stat(address).st_size  # noqa: PTH116
+
+
+def _encode(
+    work: Workplace,
+    dataset: Dataset,
+    bins: Sequence[Bin],
+    change: Change,
+    *,
+    codec: str,
+    order: Sequence[Any],
+    verify: bool,
+) -> list[tuple[Bin, str, int]]:
+    from neve.engine.compaction import merge_bins, sort_bins, verify_bins
+    from neve.engine.parquet_files import work_session
+    from neve.engine.parquet_tasks import Sink
+
+    session = work_session(work.spark, dataset)
+    sink = Sink(folder=change.stage_folder(), run_id=change.run_id, compression=codec)
+    written = sort_bins(session, dataset, bins, sink, order) if order else merge_bins(session, dataset, bins, sink)
+    rows = {footer.path: footer.rows for footer in dataset.footers}
+    by_number = {int(file.group): file for file in written}
+    for number, item in enumerate(bins):
+        expected = sum(rows[path] for path in item.files)
+        found = by_number[number].rows if number in by_number else 0
+        if found != expected:
+            raise CheckFailed(
+                f"{item.folder or dataset.location}: {found:,} rows came of {expected:,}", hint="nothing was changed"
+            )
+    if verify:
+        verify_bins(session, dataset, bins, {number: file.address for number, file in by_number.items()})
+    return [(item, by_number[number].address, by_number[number].bytes) for number, item in enumerate(bins)]
+
+
+# ------------------------------------------------------------------------------------------------------ fragmentation
+
+
+def fragmentation(location: str, *, target_file_size_mb: int, worst: int = 10) -> Fragmentation:
+    """How the files of a folder are spread, from their footers; no Spark."""
+    directory: Directory = open_parquet(location)
+    dataset = read_dataset(directory, directory.files())
+    small = round(0.75 * target_file_size_mb * _MIB)
+    partitions: dict[str, list[Any]] = defaultdict(list)
+    for footer in dataset.footers:
+        partitions[footer.path.rpartition("/")[0]].append(footer)
+    rows = [_partition_files(folder, footers, small) for folder, footers in partitions.items()]
+    rows.sort(key=lambda row: (-row.small_files, row.average_file, row.partition))
+    sizes = [footer.bytes for footer in dataset.footers]
+    return Fragmentation(
+        directory=location,
+        partitions=len(rows),
+        files=len(sizes),
+        small_files=sum(row.small_files for row in rows),
+        rows=dataset.rows,
+        bytes=sum(sizes),
+        fragmented=sum(row.files >= _MANY_FILES for row in rows),
+        worst=rows[:worst],
+        histogram=_histogram(sizes),
+    )
+
+
+def _partition_files(folder: str, footers: Sequence[Any], small: int) -> PartitionFiles:
+    sizes = [footer.bytes for footer in footers]
+    return PartitionFiles(
+        partition=folder,
+        files=len(sizes),
+        small_files=sum(size < small for size in sizes),
+        rows=sum(footer.rows for footer in footers),
+        bytes=sum(sizes),
+        smallest_file=min(sizes),
+        largest_file=max(sizes),
+        average_file=sum(sizes) // len(sizes),
+    )
+
+
+def _histogram(sizes: Sequence[int]) -> list[SizeClass]:
+    bounds = [0, *_CLASSES, None]
+    found = []
+    for low, high in pairwise(bounds):
+        inside = [size for size in sizes if size >= (low or 0) and (high is None or size < high)]
+        found.append(SizeClass(below=high, files=len(inside), bytes=sum(inside)))
+    return found

@@ -1,0 +1,251 @@
+"""Finding, making and forgetting directory tables. What they are lies in the registry, what they hold in the folder."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from neve.directory import Directory, open_directory
+from neve.errors import AlreadyExists, ConfigError, Refused, Unsupported
+from neve.model.commands import neve
+from neve.model.directories import DataFile
+from neve.model.directory_tables import FileFormat, Ledger, LedgerColumn, PlainFile, Shape, read_ledger
+from neve.model.ingest import INGEST_DATE
+from neve.model.names import TableName
+from neve.model.results import Reason, Receipt
+from neve.model.runs import RegisteredTable
+from neve.model.tablefile import TableFile
+from neve.model.types import Field
+from neve.plan.directory_tables import check_names, day_files
+from neve.services.context import Context
+from neve.services.registry import forget_row, is_taken
+from neve.services.runs import receipt_of, recorded
+from neve.services.specs import load_table_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryTable:
+    """A directory table as its file describes it."""
+
+    name: TableName
+    uuid: str
+    location: str
+    described: TableFile
+    config_path: Path | None
+
+    @property
+    def format(self) -> FileFormat:
+        return "csv" if self.described.storage.format == "csv" else "parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What the folder of a table holds at one moment."""
+
+    ledger: Ledger
+    files: Sequence[DataFile]
+
+
+def find(context: Context, name: TableName, file: Path | None = None) -> DirectoryTable | None:
+    """The directory table of a name; None when the name is not one's.
+
+    Raises:
+        Refused: the given file describes another folder or layout than the table has.
+    """
+    known = context.store.registry.get(name.short)
+    if known is None or known.format == "iceberg":
+        return None
+    described = TableFile.model_validate(dict(known.config))
+    if file is not None:
+        given = load_table_file(file)
+        _check_same(context, name, described, given)
+        described = given
+    return DirectoryTable(
+        name=name,
+        uuid=known.table_uuid,
+        location=known.base_path,
+        described=described,
+        config_path=file or (Path(known.config_path) if known.config_path else None),
+    )
+
+
+def all_directories(context: Context) -> list[DirectoryTable]:
+    """Every directory table, in the order of their names."""
+    names = [TableName.parse(row.table_name) for row in context.store.registry.list() if row.format != "iceberg"]
+    return [table for name in names if (table := find(context, name)) is not None]
+
+
+def create(context: Context, path: Path, *, if_not_exists: bool = False) -> Receipt:
+    """Makes the folder that a file describes, or takes over one with files that fit its patterns."""
+    described = load_table_file(path)
+    name = TableName.parse(described.name)
+    if is_taken(context, name):
+        if not if_not_exists:
+            raise AlreadyExists(f"{name} already exists", hint="neve table list shows what there is")
+        reason = Reason(code="already_exists", detail=f"{name} already exists")
+        return Receipt(run_id=None, action="create", table=str(name), reason=reason)
+    location = place(context, described)
+    _check_free(context, location)
+    columns = declared_columns(described)
+    check_names(described, [column.name for column in columns])
+    with recorded(context, "create", name, plan={"base_path": location, "config_path": str(path)}) as run:
+        directory = open_table(context, location, described, create=True)
+        ledger = _ledger(directory)
+        if ledger is None:
+            ledger = Ledger(uuid=str(uuid.uuid4()), columns=entries(columns))
+            with directory.change(run.run_id) as change:
+                change.write_ledger(ledger.to_bytes())
+        register(
+            context,
+            DirectoryTable(name=name, uuid=ledger.uuid, location=location, described=described, config_path=path),
+        )
+        run.details["base_path"] = location
+        run.undo = neve("table", "delete", name.short)
+    return receipt_of(run)
+
+
+def register(context: Context, table: DirectoryTable) -> None:
+    now = context.clock()
+    context.catalog.ensure_namespace(table.name.namespace)
+    context.store.registry.put(
+        RegisteredTable(
+            table_name=table.name.short,
+            config_path=None if table.config_path is None else str(table.config_path.absolute()),
+            base_path=table.location,
+            created_at=now,
+            updated_at=now,
+            table_uuid=table.uuid,
+            format=table.format,
+            config=table.described.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        )
+    )
+
+
+def forget(context: Context, table: DirectoryTable, *, force: bool, dry_run: bool) -> Receipt:
+    """Takes the table out of the lake; its folder is the user's and stays."""
+    if force:
+        raise Unsupported(
+            f"--force would remove {table.location}, a folder of yours",
+            hint=f"neve table delete {table.name.short} leaves it; remove the folder yourself",
+        )
+    details: dict[str, object] = {"rows": None, "data": f"stays in {table.location}"}
+    if dry_run:
+        return Receipt(run_id=None, action="delete", table=str(table.name), dry_run=True, details=details)  # type: ignore[arg-type]
+    with recorded(context, "delete", table.name) as run:
+        forget_row(context, table.name.short, table.uuid)
+        run.details = dict(details)  # type: ignore[arg-type]
+        run.undo = None if table.config_path is None else neve("table", "create", str(table.config_path))
+    return receipt_of(run)
+
+
+def open_table(context: Context, location: str, described: TableFile, *, create: bool = False) -> Directory:
+    """The folder; what a process that died had begun in it is ended first."""
+    kind: FileFormat = "csv" if described.storage.format == "csv" else "parquet"
+    return open_directory(location, context.loaded, format=kind, create=create)
+
+
+def contents(context: Context, table: DirectoryTable) -> Contents:
+    """What the folder holds now."""
+    directory = open_table(context, table.location, table.described)
+    with directory.reading() as files:
+        return contents_of(table, directory, files)
+
+
+def contents_of(table: DirectoryTable, directory: Directory, files: Sequence[DataFile]) -> Contents:
+    ledger = _ledger(directory)
+    return Contents(ledger=ledger or Ledger(uuid=table.uuid), files=files)
+
+
+def place(context: Context, described: TableFile) -> str:
+    """Where a table's folder lies: a relative path starts at the lake's folder."""
+    path = described.storage.base_path or ""
+    if described.storage.type == "s3":
+        raise Unsupported(
+            "directory tables on S3 are not supported yet", hint="use format: iceberg with an S3 warehouse"
+        )
+    return str((context.loaded.root / Path(path).expanduser()).resolve())
+
+
+def declared_columns(described: TableFile) -> tuple[Field, ...]:
+    """The columns that a table's file lists."""
+    from neve.sql.columns import parse_type
+
+    return tuple(
+        Field(entry.name, parse_type(entry.type), entry.required, entry.comment) for entry in described.columns
+    )
+
+
+def shape_of(context: Context, table: DirectoryTable, ledger: Ledger) -> Shape:
+    """The columns of a table's files as the ledger has them."""
+    from neve.sql.columns import parse_type
+
+    return Shape(
+        format=table.format,
+        columns=tuple(Field(column.name, parse_type(column.type)) for column in ledger.columns),
+        codec=context.loaded.settings.write.compression_codec,
+    )
+
+
+def plain_files(table: DirectoryTable, found: Contents, paths: Sequence[str] | None = None) -> list[PlainFile]:
+    """The files, or some of them, as Spark is to read them."""
+    known = {day.path: day.date for day in day_files(table.described, found.files, found.ledger)}
+    wanted = [file.path for file in found.files] if paths is None else list(paths)
+    foreign = {path for path, day in known.items() if day not in found.ledger.dates}
+    return [
+        PlainFile(
+            path=f"{table.location}/{path}",
+            columns=_header(f"{table.location}/{path}") if table.format == "csv" else (),
+            day=known[path] if path in foreign else None,
+        )
+        for path in wanted
+    ]
+
+
+def _header(path: str) -> tuple[str, ...]:
+    import csv
+
+    with Path(path).open(newline="", encoding="utf-8") as file:
+        return tuple(next(csv.reader(file), ()))
+
+
+def _ledger(directory: Directory) -> Ledger | None:
+    content = directory.ledger()
+    return None if content is None else read_ledger(content, where=f"the ledger of {directory.location}")
+
+
+def entries(columns: Sequence[Field]) -> tuple[LedgerColumn, ...]:
+    """Columns as the ledger writes them."""
+    return tuple(
+        LedgerColumn(name=column.name, type=str(column.type)) for column in columns if column.name != INGEST_DATE
+    )
+
+
+def _check_free(context: Context, location: str) -> None:
+    """One folder, one table: neither another directory table nor an Iceberg one may lie in it."""
+    here = Path(location)
+    for row in context.store.registry.list():
+        there = Path(row.base_path.removeprefix("file://"))
+        if here == there or here in there.parents or there in here.parents:
+            raise Refused(
+                f"{location} is the folder of {row.table_name}, or lies in it, or around it",
+                hint="give storage.base_path a folder of its own",
+            )
+    if here.is_file():
+        raise ConfigError(f"storage.base_path: {location} is a file")
+
+
+def _check_same(context: Context, name: TableName, held: TableFile, given: TableFile) -> None:
+    pairs = {
+        "storage.base_path": (place(context, held), place(context, given)),
+        "storage.format": (held.storage.format, given.storage.format),
+        "partitioning.pattern": (held.day_pattern, given.day_pattern),
+        "partitioning.date_format": (held.date_format, given.date_format),
+    }
+    for key, (was, now) in pairs.items():
+        if was != now:
+            raise Refused(
+                f"{name} has {key} {was}, and the file says {now}",
+                hint=f"change the file back, or make the table anew: {neve('table', 'delete', name.short)}",
+            )

@@ -1,0 +1,101 @@
+"""What dynamic tables are: kept in the properties of the tables themselves, so nothing else can disagree with them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+from neve.errors import Refused
+from neve.model.dynamic import DynamicOptions, Lag
+from neve.model.facts import TableFacts
+from neve.model.ingest import is_hidden
+from neve.model.layout import parse_sort_field, parse_transform
+from neve.model.names import TableName
+from neve.plan.tables import SOURCES
+from neve.services.context import Context
+from neve.services.look import all_facts
+from neve.sql.delta import Analysis, Schema, analyse
+
+DEFINITION = "neve.dynamic"
+FRONTIER = "neve.dynamic.frontier"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A dynamic table as it was declared."""
+
+    name: TableName
+    query: str
+    options: DynamicOptions
+    sources: tuple[TableName, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """What the rows depend on beside the sources: another one means that they are computed anew."""
+        told = json.dumps({"query": self.query, "float_sums": self.options.float_sums}, sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    def properties(self) -> dict[str, str]:
+        """The table's properties that say all this."""
+        options: dict[str, Any] = asdict(self.options)
+        lag = self.options.target_lag
+        options["target_lag"] = lag if isinstance(lag, str) else lag.total_seconds()
+        options["partition_by"] = [str(item) for item in self.options.partition_by]
+        options["cluster_by"] = [str(item) for item in self.options.cluster_by]
+        return {
+            DEFINITION: json.dumps({"query": self.query, "options": options}),
+            SOURCES: json.dumps([str(source) for source in self.sources]),
+        }
+
+
+def definition_of(facts: TableFacts) -> Definition | None:
+    """The definition of a dynamic table; None for any other."""
+    text = facts.properties.get(DEFINITION)
+    if text is None:
+        return None
+    told = json.loads(text)
+    options = dict(told["options"])
+    lag = options["target_lag"]
+    options["target_lag"] = lag if isinstance(lag, str) else timedelta(seconds=lag)
+    options["partition_by"] = tuple(map(parse_transform, options["partition_by"]))
+    options["cluster_by"] = tuple(map(parse_sort_field, options["cluster_by"]))
+    sources = json.loads(facts.properties.get(SOURCES, "[]"))
+    return Definition(
+        name=facts.name,
+        query=told["query"],
+        options=DynamicOptions(**options),
+        sources=tuple(map(TableName.parse, sources)),
+    )
+
+
+def find_definition(context: Context, name: TableName) -> Definition:
+    """Raises Refused for a table that is none of these, TableNotFound for no table at all."""
+    found = definition_of(context.catalog.facts(name))
+    if found is None:
+        raise Refused(f"{name} is not a dynamic table", hint="neve dynamic list shows those there are")
+    return found
+
+
+def all_definitions(context: Context) -> dict[TableName, Definition]:
+    found = (definition_of(facts) for facts in all_facts(context))
+    return {definition.name: definition for definition in found if definition is not None}
+
+
+def understand(context: Context, query: str, options: DynamicOptions, *, but: TableName | None = None) -> Analysis:
+    """The query over the lake's tables; the table itself is not one of them."""
+    schemas: Mapping[str, Schema] = {
+        str(facts.name): tuple(column for column in facts.columns if not is_hidden(column.name))
+        for facts in all_facts(context)
+        if facts.name != but
+    }
+    return analyse(query, schemas, float_sums="fast" if options.float_sums == "FAST" else "exact")
+
+
+def describe_lag(lag: Lag) -> str:
+    from neve.model.units import format_duration
+
+    return lag if isinstance(lag, str) else format_duration(lag)

@@ -1,0 +1,112 @@
+"""Ingest by date, exactly once: look, plan, stage on a branch, judge, publish, record; start anew if a rival was first.
+
+What a table holds for a date is written twice: in the summary of the snapshot that brought it, in the same commit as
+the rows, and in `ingestion_log`, which outlives the snapshot. Either is enough to know that a delivery has been loaded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from neve.engine.ingest import Tally, Work, stage, write_rejected
+from neve.engine.staging import publish, staged
+from neve.errors import CommitConflict
+from neve.model.commands import neve
+from neve.model.facts import TableFacts
+from neve.model.ingest import (
+    Delivery,
+    FindingRow,
+    IngestPlan,
+    IngestReceipt,
+)
+from neve.model.names import TableName
+from neve.model.results import Reason
+from neve.plan.ingest import plan_ingest
+from neve.services.columns import fit_columns, make_rejected_table
+from neve.services.context import Context
+from neve.services.deliveries import Request, described_plan, files_of, find_deliveries, judge, make_receipt, sum_up
+from neve.services.directory_tables.ingest import ingest_directory
+from neve.services.directory_tables.tables import find
+from neve.services.ledger import branch_of, held_dates, log_ingest
+from neve.services.look import RUN_ID
+from neve.services.repair import settle_dead_runs
+from neve.services.runs import Progress, recorded
+
+ATTEMPTS = 10
+
+
+def ingest(context: Context, request: Request) -> IngestReceipt:
+    """Loads deliveries into a table, each date once; all dates in one commit."""
+    settle_dead_runs(context)
+    table = find(context, request.table, request.file)
+    return _ingest_iceberg(context, request) if table is None else ingest_directory(context, table, request)
+
+
+def _ingest_iceberg(context: Context, request: Request) -> IngestReceipt:
+    began = time.monotonic()
+    facts = context.catalog.facts(request.table)
+    deliveries = find_deliveries(context, request)
+    plan = _plan(context, facts, deliveries, request)
+    if request.dry_run or not plan.work:
+        return make_receipt(request, plan, None, began=began)
+    with recorded(
+        context, "ingest", request.table, plan=described_plan(plan), snapshot_before=plan.base_snapshot
+    ) as run:
+        plan, tally, findings = _load(context, request, deliveries, run)
+        if tally is not None:
+            log_ingest(context, request.table, plan, run_id=run.run_id, rows_by_date=tally.rows_by_date)
+        run.details = sum_up(plan, tally)
+        run.undo = _undo(request.table, run)
+    return make_receipt(request, plan, tally, began=began, run=run, findings=findings)
+
+
+def _plan(context: Context, facts: TableFacts, deliveries: Sequence[Delivery], request: Request) -> IngestPlan:
+    return plan_ingest(
+        deliveries, held_dates(context, facts), base_snapshot=facts.current_snapshot_id, replace=request.replace
+    )
+
+
+def _load(
+    context: Context, request: Request, deliveries: Sequence[Delivery], run: Progress
+) -> tuple[IngestPlan, Tally | None, list[FindingRow]]:
+    """Stages and publishes; when the table moved meanwhile, looks again and starts anew."""
+    for attempt in range(1, ATTEMPTS + 1):
+        facts = context.catalog.facts(request.table)
+        plan = _plan(context, facts, deliveries, request)
+        if not plan.work:
+            run.reason = Reason(code="same_content", detail="a rival has loaded the same content meanwhile")
+            return plan, None, []
+        with fit_columns(context, request.table, files_of(plan), request.dataset, evolve=request.evolve) as work:
+            try:
+                tally, findings = _stage_and_publish(context, request, plan, work, run, first=attempt == 1)
+            except CommitConflict:
+                if attempt == ATTEMPTS:
+                    raise
+                context.tell(f"the table was written to meanwhile; once more ({attempt + 1} of {ATTEMPTS})")
+                continue
+            return plan, tally, findings
+    raise CommitConflict(f"{request.table} is being written to all the time", hint="try again later")
+
+
+def _stage_and_publish(
+    context: Context, request: Request, plan: IngestPlan, work: Work, run: Progress, *, first: bool
+) -> tuple[Tally, list[FindingRow]]:
+    from neve.engine.session import fresh_session
+
+    spark = fresh_session(context.session.spark)
+    summary = {RUN_ID: run.run_id}
+    with staged(spark, request.table, branch_of(run.run_id), base=plan.base_snapshot) as branch:
+        tally = stage(spark, branch, work, plan, summary=summary)
+        findings = judge(request, work, tally)
+        if tally.rows_rejected and first:
+            rejected = make_rejected_table(context, request.table)
+            write_rejected(spark, rejected, work, tally, run_id=run.run_id, summary=summary)
+        run.snapshot_after = publish(spark, branch, base=plan.base_snapshot)
+    return tally, findings
+
+
+def _undo(table: TableName, run: Progress) -> str | None:
+    if run.snapshot_after is None or run.snapshot_before is None:
+        return None
+    return neve("table", "rollback", table.short, "--to", str(run.snapshot_before))

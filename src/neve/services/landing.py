@@ -1,0 +1,219 @@
+"""Files to ingest: from paths, folders and patterns to a list with sizes, digests and headers.
+
+`look_at` and `look_into` only look: they tell sizes and times, and open no file.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from neve.catalog import Files
+from neve.catalog.files import local_path
+from neve.errors import InvalidInput, NotFound, StorageError
+from neve.model.batching import LandedFile
+from neve.model.dataset import SourceFormat
+from neve.model.ingest import FileFormat, SourceFile
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileInfo
+
+_FORMATS: dict[str, FileFormat] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+    ".orc": "orc",
+    ".avro": "avro",
+}
+_PACKED = (".gz", ".bz2", ".zst", ".snappy")
+_UNFINISHED = (
+    *(".tmp", ".temp", ".part", ".partial", ".filepart", ".crdownload", ".download", ".opdownload"),
+    *("._copying_", ".inprogress", ".incomplete", ".writing", ".swp", "~"),
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_HEAD = 1024 * 1024
+_BLOCK = 8 * 1024 * 1024
+
+
+def find_files(sources: Sequence[str], files: Files, *, source: SourceFormat) -> list[SourceFile]:
+    """Every file that the sources name, once each, in order of their paths. Local paths, folders, globs, s3://."""
+    return [_describe(path, files, source) for path in find_paths(sources, files)]
+
+
+def find_paths(sources: Sequence[str], files: Files) -> list[str]:
+    """The paths of every file that the sources name, sorted; nothing is read."""
+    paths = sorted({path for text in sources for path in _expand(text, files)})
+    if not paths:
+        raise InvalidInput("no files to ingest", hint="give files, a folder or a pattern such as 'landing/*.csv'")
+    return paths
+
+
+def look_at(paths: Sequence[str], files: Files) -> list[LandedFile]:
+    """Files as they lie there now. A local one gets the path that all spellings of its folder lead to."""
+    local = [path for path in paths if local_path(path) is not None]
+    remote = [path for path in paths if local_path(path) is None]
+    found = [_landed(Path(path).parent.resolve() / Path(path).name) for path in local]
+    return found + _look_remotely(remote, files)
+
+
+def look_into(folder: str, files: Files) -> list[LandedFile]:
+    """The files below a folder as they lie there now, by path; hidden and unfinished ones are passed over.
+
+    Raises:
+        NotFound: there is no such local folder; a remote one is there while it holds files.
+    """
+    place = _local_place(folder)
+    if place is None:
+        return sorted(_look_below(folder, files), key=lambda file: file.path)
+    if not place.is_dir():
+        raise NotFound(f"no such folder: {folder}", hint="name the folder that files arrive in")
+    place = place.resolve()
+    found = (path for path in place.rglob("*") if _is_data(path, place) and not is_unfinished(path.name))
+    return sorted(_landed_files(found), key=lambda file: file.path)
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether a name is one that programs give to files which they have not finished writing.
+
+    >>> is_unfinished("sales.csv.part"), is_unfinished("sales.csv._COPYING_"), is_unfinished("sales.csv")
+    (True, True, False)
+    """
+    return name.lower().endswith(_UNFINISHED)
+
+
+def _landed_files(paths: Iterable[Path]) -> Iterator[LandedFile]:
+    for path in paths:
+        try:
+            if path.is_file():
+                yield _landed(path)
+        except NotFound:  # gone since it was listed
+            continue
+
+
+def _landed(path: Path) -> LandedFile:
+    try:
+        found = path.stat()
+    except FileNotFoundError as exc:
+        raise NotFound(f"no such file: {path}") from exc
+    except OSError as exc:
+        raise StorageError(f"cannot read {path}: {exc.strerror or exc}") from exc
+    return LandedFile(path=str(path), bytes=found.st_size, modified_at=_moment(found.st_mtime_ns))
+
+
+def _look_remotely(paths: Sequence[str], files: Files) -> list[LandedFile]:
+    if not paths:
+        return []
+    keys = [files.filesystem(path)[1] for path in paths]
+    try:
+        infos = files.filesystem(paths[0])[0].get_file_info(keys)
+    except OSError as exc:
+        raise StorageError(f"cannot look at {paths[0]}: {exc.strerror or exc}") from exc
+    return [_remote(path, info) for path, info in zip(paths, infos, strict=True)]
+
+
+def _look_below(folder: str, files: Files) -> Iterator[LandedFile]:
+    from pyarrow.fs import FileSelector, FileType
+
+    filesystem, key = files.filesystem(folder)
+    try:
+        infos = filesystem.get_file_info(FileSelector(key, allow_not_found=True, recursive=True))
+    except OSError as exc:
+        raise StorageError(f"cannot list {folder}: {exc.strerror or exc}") from exc
+    for info in infos:
+        if info.type == FileType.File and _is_data(Path(info.path), Path(key)) and not is_unfinished(info.base_name):
+            yield _remote(f"{folder.partition('://')[0]}://{info.path}", info)
+
+
+def _remote(path: str, info: FileInfo) -> LandedFile:
+    if info.mtime_ns is None:
+        raise NotFound(f"no such file: {path}")
+    return LandedFile(path=path, bytes=info.size, modified_at=_moment(info.mtime_ns))
+
+
+def _moment(nanoseconds: int) -> datetime:
+    """To the microsecond below, as the state database keeps it."""
+    return _EPOCH + timedelta(microseconds=nanoseconds // 1000)
+
+
+def _local_place(text: str) -> Path | None:
+    return local_path(text) or (None if "://" in text else Path(text).expanduser().absolute())
+
+
+def _expand(text: str, files: Files) -> Iterator[str]:
+    place = _local_place(text)
+    if place is None:
+        yield from files.list_files(text)
+    elif place.is_dir():
+        yield from (str(path) for path in sorted(place.rglob("*")) if path.is_file() and _is_data(path, place))
+    elif place.is_file():
+        yield str(place)
+    elif matches := sorted(glob.glob(str(place), recursive=True)):  # noqa: PTH207 - the pattern may hold `**` and a root
+        yield from (path for path in matches if Path(path).is_file())
+    else:
+        raise NotFound(f"no such file or folder: {text}")
+
+
+def _is_data(path: Path, folder: Path) -> bool:
+    return not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+
+
+def _describe(path: str, files: Files, source: SourceFormat) -> SourceFile:
+    kind = format_of(path, source)
+    digest, size = hashlib.sha256(), 0
+    with files.open(path) as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+            size += len(block)
+    header = None
+    if kind == "csv":
+        with files.open(path) as stream:
+            header = _header(path, _unpack(path, stream), source)
+    return SourceFile(path=path, format=kind, bytes=size, digest=digest.hexdigest(), header=header)
+
+
+def format_of(path: str, source: SourceFormat) -> FileFormat:
+    """What the source is said to be, or what a file's name says. Raises InvalidInput when neither tells."""
+    if source.format is not None:
+        return source.format
+    name = Path(path).name.lower()
+    for suffix in _PACKED:
+        name = name.removesuffix(suffix)
+    kind = _FORMATS.get(Path(name).suffix)
+    if kind is None:
+        raise InvalidInput(
+            f"{path}: cannot tell the format from the name", hint=f"known endings: {', '.join(_FORMATS)}, also with .gz"
+        )
+    return kind
+
+
+def _header(path: str, head: bytes, source: SourceFormat) -> tuple[str, ...]:
+    """The column names of a csv file: its first line, or `_c0`, `_c1`… when it has none."""
+    text = head.decode(source.encoding or "utf-8-sig", errors="replace")
+    delimiter = source.delimiter or ("\t" if ".tsv" in path.lower() else ",")
+    row = next(csv.reader(io.StringIO(text), delimiter=delimiter, quotechar=source.quote or '"'), [])
+    if source.header is False:
+        return tuple(f"_c{index}" for index in range(len(row)))
+    names = tuple(name.strip() for name in row)
+    if len({name.lower() for name in names}) != len(names) or not all(names):
+        raise InvalidInput(
+            f"{path}: its first line is no header: {', '.join(row[:5])}", hint="set source.header: false"
+        )
+    return names
+
+
+def _unpack(path: str, stream: BinaryIO) -> bytes:
+    """The first part of a file's text; a header is no longer than that."""
+    if path.lower().endswith(".gz"):
+        with gzip.open(stream) as unpacked:
+            return unpacked.read(_HEAD)
+    return stream.read(_HEAD)

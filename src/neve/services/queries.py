@@ -1,0 +1,180 @@
+"""SQL over the lake: reads as they are, writes only when asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from neve.errors import InvalidInput, InvalidName, NeedsWrite, NeveError, TableNotFound, Unsupported
+from neve.model.ingest import is_hidden
+from neve.model.names import CATALOG, DEFAULT_NAMESPACE, Namespace, TableName, quote, split_name
+from neve.plan.moments import parse_time
+from neve.services.context import Context
+from neve.services.directory_tables.tables import find
+from neve.services.registry import is_directory
+from neve.services.runs import recorded
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from neve.sql.statements import Moment, Statement
+
+
+def run_sql(
+    context: Context,
+    text: str,
+    *,
+    write: bool = False,
+    as_of: str | None = None,
+    namespace: Namespace = DEFAULT_NAMESPACE,
+) -> DataFrame:
+    """Runs a script; the result of its last statement. The whole script is refused before any of it runs.
+
+    Raises:
+        NeedsWrite: a statement would change something and `write` is false.
+        InvalidQuery: a statement cannot be parsed.
+    """
+    from neve.sql.statements import read_script
+
+    statements = read_script(text)
+    if not statements:
+        raise InvalidInput("there is no SQL to run", hint='write it in quotes: neve sql "SELECT 1"')
+    from neve.sql.dynamic import is_dynamic
+
+    if any(is_dynamic(statement.text) for statement in statements):
+        return _run_dynamic(context, statements, write=write)
+    from neve.engine.session import fresh_session
+    from neve.engine.statements import use_namespace, writes
+
+    spark = fresh_session(context.session.spark)
+    writing = [statement for statement in statements if writes(spark, statement.placed)]
+    if writing and not write:
+        raise NeedsWrite(f"this would change the lake: {_short(writing[0].text)}", hint="add --write to let it")
+    if writing and as_of is not None:
+        raise InvalidInput("a statement that writes cannot be run as of an earlier time")
+    texts = [statement.placed if as_of is None else _placed_as_of(statement, as_of) for statement in statements]
+    use_namespace(spark, namespace)
+    try:
+        frames = [
+            _run(context, spark, statement, text, writes=statement in writing)
+            for statement, text in zip(statements, texts, strict=True)
+        ]
+    except TableNotFound as exc:
+        raise _with_nearest(context, exc, spark) from exc
+    return frames[-1] if statements[-1] in writing else _without_hidden(frames[-1], text)
+
+
+def _run_dynamic(context: Context, statements: Sequence[Statement], *, write: bool) -> DataFrame:
+    """Statements about dynamic tables: what they answer, as rows of JSON beside the table's name."""
+    from neve.services.dynamic.statements import carry_out, changes_something
+    from neve.sql.dynamic import parse_dynamic
+
+    asked = [parse_dynamic(statement.placed) for statement in statements]
+    if not write and any(map(changes_something, asked)):
+        raise NeedsWrite(f"this would change the lake: {_short(statements[0].text)}", hint="add --write to let it")
+    answers = [answer for statement in asked for answer in carry_out(context, statement)]
+    rows = [(getattr(answer, "table", ""), answer.model_dump_json()) for answer in answers]
+    return context.session.spark.createDataFrame(rows, "table string, answer string")
+
+
+def _without_hidden(frame: DataFrame, text: str) -> DataFrame:
+    """`SELECT *` shows what a table is about: columns of Névé's own are there when the query names them."""
+    asked = text.casefold()
+    hidden = [name for name in frame.columns if is_hidden(name) and name.casefold() not in asked]
+    return frame.drop(*hidden) if len(hidden) < len(frame.columns) else frame
+
+
+def _placed_as_of(statement: Statement, moment: str) -> str:
+    from neve.sql.statements import as_of
+
+    return as_of(statement.placed, _moment(moment))
+
+
+def _run(context: Context, spark: SparkSession, statement: Statement, text: str, *, writes: bool) -> DataFrame:
+    from neve.engine.statements import run
+
+    if not writes:
+        try:
+            return run(spark, text)
+        except TableNotFound as exc:
+            found = _with_directory(context, spark, text, exc) or _qualified(context, spark, text, exc)
+            if found == text:
+                raise
+        return _run(context, spark, statement, found, writes=False)
+    with recorded(context, "sql", None, plan={"sql": statement.text}) as progress:
+        progress.details["sql"] = statement.text
+        return run(spark, text)
+
+
+def _qualified(context: Context, spark: SparkSession, text: str, error: TableNotFound) -> str:
+    """The query with `t.files` spelled in full where `t` is a table here: Spark takes `t` for a namespace."""
+    from neve.engine.statements import current_namespace
+    from neve.sql.statements import qualify
+
+    parts, namespace = _missing(error), current_namespace(spark)
+    if len(parts) != 2 or not context.catalog.exists(TableName(namespace, parts[0])):
+        return text
+    return qualify(text, parts, "".join(f"{quote(part)}." for part in (CATALOG, *namespace)))
+
+
+def _with_directory(context: Context, spark: SparkSession, text: str, error: TableNotFound) -> str | None:
+    """The query over a view of a directory table, where that is what Spark does not know."""
+    from neve.engine.statements import current_namespace
+    from neve.services.directory_tables.look import frame
+    from neve.sql.statements import substitute
+
+    parts = _missing(error)
+    names = parts[1:] if len(parts) > 1 and parts[0] == CATALOG else parts
+    full = names if len(names) > 1 else (*current_namespace(spark), *names)
+    table = find(context, TableName(full[:-1], full[-1])) if names else None
+    if table is None:
+        return None
+    view = f"_neve_directory_{table.uuid.replace('-', '_')}"
+    frame(context, table, spark).createOrReplaceTempView(view)
+    return substitute(text, parts, view)
+
+
+def _missing(error: TableNotFound) -> tuple[str, ...]:
+    """The parts of the name that Spark says is missing; none when it does not say."""
+    match = re.search(r"`(.+)`", error.message)
+    try:
+        return split_name(match[0]) if match else ()
+    except InvalidName:
+        return ()
+
+
+def _with_nearest(context: Context, error: TableNotFound, spark: SparkSession) -> NeveError:
+    """Spark's word that a table is missing, with the names that come near."""
+    from neve.engine.statements import current_namespace
+
+    parts = _missing(error)
+    namespace = current_namespace(spark) if len(parts) == 1 else ()
+    try:
+        return context.catalog.unknown(TableName.parse(".".join(map(quote, (*namespace, *parts)))))
+    except InvalidName:
+        return error
+
+
+def query_table(context: Context, name: TableName, text: str, *, as_of: str | None = None) -> DataFrame:
+    """A query in which the table's short name resolves, whatever its namespace."""
+    if is_directory(context, name):
+        if as_of is not None:
+            raise Unsupported(f"{name} is a directory table and has no past", hint="leave --as-of out")
+    else:
+        context.catalog.metadata_location(name)
+    return run_sql(context, text, as_of=as_of, namespace=name.namespace)
+
+
+def _moment(text: str) -> Moment:
+    from neve.sql.statements import Moment
+
+    if text.isdigit():
+        return Moment(snapshot_id=int(text))
+    time = parse_time(text)
+    return Moment(time=time) if time is not None else Moment(reference=text)
+
+
+def _short(statement: str) -> str:
+    line = " ".join(statement.split())
+    return line if len(line) <= 60 else f"{line[:59]}…"

@@ -1,0 +1,309 @@
+"""A folder's rows into another folder under other keys: in parts that are each committed, so that it can be resumed.
+
+How far it has come stands in `_repartition.json` of the target, written by the same commits as the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from neve.directory import Directory
+from neve.directory.backups import Backups, duplicate
+from neve.errors import InvalidInput, NotEmpty, Refused, StalePlan
+from neve.model.commands import neve
+from neve.model.directories import RepartitionStats, SizeEstimate
+from neve.plan.adopt import Footer
+from neve.plan.directories import Dataset
+from neve.plan.folders import overlap
+from neve.services.directories import Workplace, check_codec, open_parquet, read_dataset, recorded_run
+from neve.services.directory_rows import sort_fields
+
+_MIB = 1024 * 1024
+_NOTE = "_repartition.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepartitionRequest:
+    source: str
+    target: str
+    columns: tuple[str, ...]
+    compression: str = "zstd"
+    batch_size: int = 1_000_000
+    target_file_size_mb: int = 128
+    chunk_mb: int = 4096
+    sort_by: Sequence[str] = ()
+    transform: Callable[[Any], Any] | None = None
+    delete_source: bool = False
+    validate: bool = True
+    dry_run: bool = False
+    resume: bool = True
+    swap_with_source: bool = False
+
+    def check(self) -> None:
+        for name in ("batch_size", "target_file_size_mb", "chunk_mb"):
+            if getattr(self, name) <= 0:
+                raise InvalidInput(f"{name} must be more than 0, not {getattr(self, name)}")
+        if overlap(self.source, self.target):
+            raise Refused(f"{self.target} and {self.source} overlap", hint="repartition into a folder of its own")
+
+
+@dataclass(frozen=True, slots=True)
+class _Old:
+    """The source's files as they were when they were read."""
+
+    directory: Directory
+    stamps: Mapping[str, tuple[int, int, int]]
+
+    def check(self) -> None:
+        """Refuses to remove what somebody has written since, which the target lacks."""
+        if _stamps(self.directory) != self.stamps:
+            raise StalePlan(
+                f"{self.directory.location} has changed since it was read; the target holds it as it was",
+                hint="the source was left alone: repartition it anew",
+            )
+
+
+def _stamps(directory: Directory) -> dict[str, tuple[int, int, int]]:
+    found = {file.path: os.stat(directory.storage.address(file.path)) for file in directory.files()}  # noqa: PTH116
+    return {path: (stat.st_ino, stat.st_mtime_ns, stat.st_size) for path, stat in found.items()}
+
+
+@dataclass(slots=True)
+class _Tally:
+    files_read: int = 0
+    files_written: int = 0
+    rows: int = 0
+    bytes: int = 0
+    resumed: bool = False
+
+
+def estimate(work: Workplace, request: RepartitionRequest) -> SizeEstimate:
+    """How many partitions there would be; sizes and rows of the source as its footers give them."""
+    from neve.engine.parquet_files import work_session
+    from neve.engine.repartition import count_partitions, target_dataset, transformed_rows
+
+    directory = open_parquet(request.source)
+    dataset = read_dataset(directory, directory.files())
+    rows = transformed_rows(work_session(work.spark, dataset), dataset, request.transform)
+    groups = count_partitions(rows, target_dataset(rows, request.target, request.columns).keys)
+    total = sum(groups.values())
+    return SizeEstimate(
+        total_rows=total,
+        total_files=len(dataset.footers),
+        num_partitions=len(groups),
+        avg_rows_per_partition=total / len(groups) if groups else 0.0,
+        estimated_size_mb=sum(footer.bytes for footer in dataset.footers) / _MIB,
+        partition_cols=list(request.columns),
+    )
+
+
+def repartition(work: Workplace, request: RepartitionRequest) -> RepartitionStats:
+    """Writes the source's rows to the target, checks them, and on request lets them take the source's place."""
+    request.check()
+    check_codec(request.compression)
+    started = work.clock()
+    source = open_parquet(request.source)
+    plan: dict[str, JsonValue] = {"target": request.target, "columns": list(request.columns)}
+    with recorded_run(work, "parquet repartition", request.source, plan=plan, dry_run=request.dry_run) as run:
+        old = _Old(source, _stamps(source))
+        dataset = read_dataset(source, source.files())
+        if request.dry_run:
+            _check_target(request, dataset)
+            return _preview(work, request, dataset).model_copy(update={"start_time": started, "end_time": work.clock()})
+        target = open_parquet(request.target, create=True)
+        tally = _write_all(work, request, dataset, target, run.run_id)
+        new = read_dataset(target, target.files())
+        stats = RepartitionStats(
+            run_id=run.run_id,
+            files_read=tally.files_read,
+            files_written=tally.files_written,
+            records_read=tally.rows,
+            records_written=new.rows,
+            partitions_created=len(new.folders),
+            bytes_read=tally.bytes,
+            bytes_written=sum(footer.bytes for footer in new.footers),
+            resumed=tally.resumed,
+            validated=request.validate,
+            start_time=started,
+        )
+        stats = stats.model_copy(update=_finish(work, request, old, new, run_id=run.run_id))
+        stats = stats.model_copy(update={"end_time": work.clock()})
+        run.details, run.undo = stats.model_dump(mode="json"), stats.undo
+    return stats
+
+
+def _preview(work: Workplace, request: RepartitionRequest, dataset: Dataset) -> RepartitionStats:
+    from neve.engine.parquet_files import work_session
+    from neve.engine.repartition import count_partitions, target_dataset, transformed_rows
+
+    rows = transformed_rows(work_session(work.spark, dataset), dataset, request.transform)
+    groups = count_partitions(rows, target_dataset(rows, request.target, request.columns).keys)
+    return RepartitionStats(
+        dry_run=True,
+        files_read=len(dataset.footers),
+        files_written=len(groups),
+        records_read=dataset.rows,
+        records_written=sum(groups.values()),
+        partitions_created=len(groups),
+        bytes_read=sum(footer.bytes for footer in dataset.footers),
+        bytes_written=sum(footer.bytes for footer in dataset.footers),
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- parts
+
+
+def _write_all(
+    work: Workplace, request: RepartitionRequest, dataset: Dataset, target: Directory, run_id: str
+) -> _Tally:
+    """Part by part, each one commit of rows and of how far we are."""
+    from neve.engine.directories import group_of
+    from neve.engine.parquet_files import work_session
+    from neve.engine.parquet_tasks import Sink
+    from neve.engine.repartition import check_count, target_dataset, transformed_rows, write_rows
+
+    done = _check_target(request, dataset)
+    if done and not request.resume:
+        _start_over(target, run_id)
+        done = 0
+    tally = _Tally(resumed=done > 0)
+    parts = list(_parts(dataset, request.chunk_mb * _MIB))
+    codec = check_codec(request.compression)
+    for number, part in enumerate(parts):
+        tally.files_read += len(part.footers)
+        tally.rows += part.rows
+        tally.bytes += sum(footer.bytes for footer in part.footers)
+        if number < done:
+            continue
+        session = work_session(work.spark, part)
+        rows = transformed_rows(session, part, request.transform)
+        new = target_dataset(rows, request.target, request.columns)
+        order = sort_fields(new.names, request.sort_by, "the rows")
+        with target.change(run_id) as change:
+            sink = Sink(
+                folder=change.stage_folder(),
+                run_id=run_id,
+                compression=codec,
+                row_group_rows=request.batch_size,
+                file_bytes=request.target_file_size_mb * _MIB,
+            )
+            files = write_rows(session, rows, new, sink, order, validate=request.validate)
+            if request.validate:
+                check_count(part, files)
+            for index, file in enumerate(files):
+                folder = new.folder(group_of(file.group))
+                change.publish(file.address, f"{folder}/part-{run_id}-{number}-{index}.parquet".lstrip("/"))
+            last = number == len(parts) - 1
+            change.note(_NOTE, None if last else _note(request, dataset, number + 1))
+        tally.files_written += len(files)
+    return tally
+
+
+def _parts(dataset: Dataset, size: int) -> Iterator[Dataset]:
+    """Source files in the order of their names, in parts of about so many bytes."""
+    chosen: list[Footer] = []
+    for footer in dataset.footers:
+        chosen.append(footer)
+        if sum(each.bytes for each in chosen) >= size:
+            yield dataset.only([each.path for each in chosen])
+            chosen = []
+    if chosen:
+        yield dataset.only([each.path for each in chosen])
+
+
+def _note(request: RepartitionRequest, dataset: Dataset, done: int) -> bytes:
+    return json.dumps({**_identity(request, dataset), "done": done}, ensure_ascii=False).encode()
+
+
+def _identity(request: RepartitionRequest, dataset: Dataset) -> dict[str, Any]:
+    """What must be the same for a run to go on where another one stopped."""
+    return {
+        "source": request.source,
+        "columns": list(request.columns),
+        "chunk_mb": request.chunk_mb,
+        "files": [[footer.path, footer.bytes] for footer in dataset.footers],
+    }
+
+
+def _check_target(request: RepartitionRequest, dataset: Dataset) -> int:
+    """How many parts the target holds already.
+
+    Raises:
+        NotEmpty: it holds something else.
+    """
+    if not Path(request.target).is_dir():
+        return 0
+    target = open_parquet(request.target)
+    held = target.files()
+    if not target.storage.exists(_NOTE):
+        if held:
+            raise NotEmpty(f"{request.target} is not empty: it holds {held[0].path}", hint="choose a new folder")
+        return 0
+    found = json.loads(target.storage.read(_NOTE))
+    done = int(found.pop("done"))
+    if found != _identity(request, dataset):
+        raise NotEmpty(
+            f"{request.target} holds an unfinished repartition of {found.get('source')} and not of this",
+            hint="the source, its files or the partition columns are others: choose a new folder",
+        )
+    return done
+
+
+def _start_over(target: Directory, run_id: str) -> None:
+    with target.change(run_id) as change:
+        for file in target.files():
+            change.remove(file.path)
+        change.note(_NOTE, None)
+
+
+# ---------------------------------------------------------------------------------------------------------------- ends
+
+
+def _finish(work: Workplace, request: RepartitionRequest, old: _Old, new: Dataset, *, run_id: str) -> dict[str, Any]:
+    """What becomes of the source."""
+    if request.swap_with_source:
+        return _swap(work, request, old, new, run_id=run_id)
+    if request.delete_source:
+        with old.directory.change(run_id) as change:
+            old.check()
+            for path in old.stamps:
+                change.remove(path)
+        _remove_if_empty(request.source)
+    return {}
+
+
+def _swap(work: Workplace, request: RepartitionRequest, old: _Old, new: Dataset, *, run_id: str) -> dict[str, Any]:
+    """The new files take the place of the old ones in one change of the source, which a backup can take back."""
+    backups = Backups(old.directory)
+    with old.directory.change(run_id) as change:
+        old.check()
+        for footer in new.footers:
+            staged = change.stage(footer.path)
+            duplicate(Path(request.target, footer.path), Path(staged))
+            change.publish(staged, footer.path)
+        for path in old.stamps:
+            change.remove(path)
+        if not request.delete_source:
+            backups.make(change, action="parquet repartition", replaced=list(old.stamps), now=work.clock())
+    target = open_parquet(request.target)
+    with target.change(run_id) as change:
+        for footer in new.footers:
+            change.remove(footer.path)
+    _remove_if_empty(request.target)
+    if request.delete_source:
+        return {}
+    return {"backup": run_id, "undo": neve("parquet", "restore", request.source, run_id)}
+
+
+def _remove_if_empty(folder: str) -> None:
+    try:
+        Path(folder).rmdir()
+    except OSError:
+        return

@@ -1,0 +1,152 @@
+"""How a table is and what is due: metadata and logs alone, never Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from pathlib import Path
+
+from neve.model.compaction import Due, NotDue
+from neve.model.facts import FileFact, TableFacts
+from neve.model.ingest import INGEST_DATE, rejected_name
+from neve.model.names import TableName
+from neve.model.periods import missing_dates
+from neve.model.results import CompactionBlock, DuePeriod, IngestionBlock, JobRow, TableStatus
+from neve.plan.period_files import PeriodFiles, due_period_files
+from neve.plan.schedule import plan_maintenance
+from neve.services.compaction import target_bytes
+from neve.services.context import Context
+from neve.services.descriptions import describe, period_spec
+from neve.services.directory_tables.compaction import due
+from neve.services.directory_tables.look import status
+from neve.services.directory_tables.tables import DirectoryTable, all_directories, contents, find
+from neve.services.ledger import held_dates
+from neve.services.look import all_facts, live_rows
+
+_MIB = 1024 * 1024
+_IDLE = frozenset({"already_compacted", "no_files", "beyond_lookback", "disabled"})
+
+
+def table_status(context: Context, name: TableName, file: Path | None) -> TableStatus:
+    """`file` is the table's file where the caller named one."""
+    table = find(context, name, file)
+    return _iceberg_status(context, name, file) if table is None else _directory_status(context, table)
+
+
+def _directory_status(context: Context, table: DirectoryTable) -> TableStatus:
+    found = contents(context, table)
+    return status(
+        context,
+        table,
+        found,
+        ingestion=ingestion_block(context, table.name),
+        compaction=compaction_block(context, table.name, due=due_rows(due(context, table, found))),
+    )
+
+
+def _iceberg_status(context: Context, name: TableName, file: Path | None) -> TableStatus:
+    facts = context.catalog.facts(name)
+    files = context.catalog.live_files(facts)
+    data = [item for item in files if item.content == "data"]
+    threshold = context.loaded.settings.compaction.small_file_threshold_mb * _MIB
+    return TableStatus(
+        table=str(name),
+        online=facts.online,
+        rows=live_rows(facts),
+        files=len(data),
+        small_files=sum(item.bytes < threshold for item in data),
+        delete_files=len(files) - len(data),
+        bytes=sum(item.bytes for item in files),
+        snapshots=len(facts.snapshots),
+        updated_at=facts.updated_at,
+        ingestion=ingestion_block(context, name),
+        compaction=compaction_block(context, name, due=_due(context, facts, files, file)),
+    )
+
+
+def schedule(context: Context) -> list[JobRow]:
+    """What scheduled maintenance would do now, and why it leaves the rest alone."""
+    settings = context.loaded.settings.compaction
+    rows = []
+    for facts in all_facts(context):
+        files = context.catalog.live_files(facts)
+        job = plan_maintenance(facts, files, settings)
+        rows.append(JobRow(table=str(job.table), action=job.action, due=job.due, reason=job.reason))
+        rows += [
+            JobRow(table=str(facts.name), action=f"compact {item.period}", due=item.due, reason=item.reason)
+            for item in _due(context, facts, files, None)
+            if facts.online and item.reason.code != "manual"
+        ]
+    return rows + _directory_jobs(context)
+
+
+def _directory_jobs(context: Context) -> list[JobRow]:
+    return [
+        JobRow(table=str(table.name), action=f"compact {item.period}", due=item.due, reason=item.reason)
+        for table in all_directories(context)
+        for item in due_rows(due(context, table, contents(context, table)))
+        if item.reason.code != "manual"
+    ]
+
+
+def ingestion_block(context: Context, name: TableName) -> IngestionBlock:
+    rows = [row for row in context.store.ingestions.for_table(name.short) if row.status == "success"]
+    dates = sorted(row.date for row in rows)
+    return IngestionBlock(
+        total_ingestions=len(rows),
+        first_date=dates[0].isoformat() if dates else None,
+        last_date=dates[-1].isoformat() if dates else None,
+        total_rows=sum(row.rows_ingested or 0 for row in rows),
+        missing_dates=missing_dates(dates),
+        rows_rejected=_rejected(context, name),
+    )
+
+
+def compaction_block(context: Context, name: TableName, *, due: Sequence[DuePeriod]) -> CompactionBlock:
+    rows = context.store.compactions.for_table(name.short)
+    return CompactionBlock(
+        total_compactions=len(rows),
+        first_date=min((row.period_start.isoformat() for row in rows), default=None),
+        last_date=max((row.period_end.isoformat() for row in rows), default=None),
+        next=list(due),
+    )
+
+
+def due_rows(judged: Sequence[Due | PeriodFiles | NotDue]) -> list[DuePeriod]:
+    """Periods with work, now or later; those that have none are left out."""
+    return [
+        DuePeriod(
+            period=str(item.period),
+            due=not isinstance(item, NotDue),
+            due_at=item.due_at if isinstance(item, NotDue) else None,
+            reason=item.reason,
+        )
+        for item in judged
+        if not (isinstance(item, NotDue) and item.reason.code in _IDLE)
+    ]
+
+
+def _due(context: Context, facts: TableFacts, files: Sequence[FileFact], file: Path | None) -> list[DuePeriod]:
+    described = describe(context, facts.name, file)
+    if described is None or not any(column.name == INGEST_DATE for column in facts.columns):
+        return []
+    arrived: dict[date, datetime] = {
+        row.date: row.ingested_at for row in context.store.ingestions.for_table(facts.name.short)
+    }
+    compacted = {row.period: row.compacted_at for row in context.store.compactions.for_table(facts.name.short)}
+    judged = due_period_files(
+        period_spec(described),
+        {day: arrived.get(day) for day in held_dates(context, facts)},
+        files,
+        compacted,
+        target_bytes=target_bytes(context, facts),
+        now=context.clock(),
+    )
+    return due_rows(judged)
+
+
+def _rejected(context: Context, name: TableName) -> int:
+    rejected = rejected_name(name)
+    if not context.catalog.exists(rejected):
+        return 0
+    return live_rows(context.catalog.facts(rejected)) or 0

@@ -1,0 +1,172 @@
+"""The tables, and how an older database becomes a current one.
+
+To change the schema, add a `Migration` with the next number; those already released are never edited. Statements run
+on SQLite and PostgreSQL alike: TEXT, INTEGER and BIGINT are the only types, and `{identity}` is a column that numbers
+its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from neve.database import Database
+from neve.errors import SchemaTooNew, StoreError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    version: int
+    statements: tuple[str, ...]
+
+
+MIGRATIONS = (
+    Migration(
+        version=1,
+        statements=(
+            """CREATE TABLE table_registry (
+                table_name TEXT NOT NULL PRIMARY KEY,
+                config_path TEXT,
+                base_path TEXT NOT NULL,
+                created_at TEXT NOT NULL,
+                updated_at TEXT NOT NULL,
+                table_uuid TEXT NOT NULL,
+                format TEXT NOT NULL,
+                config TEXT NOT NULL
+            )""",
+            """CREATE TABLE ingestion_log (
+                id {identity},
+                table_name TEXT NOT NULL,
+                date TEXT NOT NULL,
+                source_file TEXT NOT NULL,
+                destination_file TEXT,
+                rows_ingested BIGINT,
+                status TEXT NOT NULL,
+                error_message TEXT,
+                ingested_at TEXT NOT NULL,
+                content_hash TEXT,
+                run_id TEXT,
+                rows_rejected BIGINT,
+                UNIQUE (table_name, date)
+            )""",
+            """CREATE TABLE compaction_log (
+                id {identity},
+                table_name TEXT NOT NULL,
+                period TEXT NOT NULL,
+                period_start TEXT NOT NULL,
+                period_end TEXT NOT NULL,
+                source_files TEXT NOT NULL,
+                output_file TEXT,
+                rows_processed BIGINT,
+                compacted_at TEXT NOT NULL,
+                run_id TEXT,
+                UNIQUE (table_name, period)
+            )""",
+            """CREATE TABLE runs (
+                run_id TEXT NOT NULL PRIMARY KEY,
+                kind TEXT NOT NULL,
+                table_name TEXT,
+                state TEXT NOT NULL,
+                plan TEXT,
+                result TEXT,
+                snapshot_before BIGINT,
+                snapshot_after BIGINT,
+                error_code TEXT,
+                error_message TEXT,
+                started_at TEXT NOT NULL,
+                finished_at TEXT,
+                host TEXT NOT NULL,
+                pid BIGINT NOT NULL,
+                undo TEXT
+            )""",
+            "CREATE INDEX runs_by_time ON runs (started_at)",
+            "CREATE INDEX runs_by_table ON runs (table_name, started_at)",
+            "CREATE INDEX runs_by_state ON runs (state, started_at)",
+            """CREATE TABLE leases (
+                name TEXT NOT NULL PRIMARY KEY,
+                owner TEXT,
+                fence BIGINT NOT NULL,
+                expires_at TEXT NOT NULL,
+                acquired_at TEXT NOT NULL
+            )""",
+            """CREATE TABLE trash (
+                table_uuid TEXT NOT NULL PRIMARY KEY,
+                table_name TEXT NOT NULL,
+                metadata_location TEXT,
+                location TEXT NOT NULL,
+                deleted_at TEXT NOT NULL,
+                purge_after TEXT NOT NULL,
+                run_id TEXT
+            )""",
+            "CREATE INDEX trash_by_name ON trash (table_name, deleted_at)",
+        ),
+    ),
+    Migration(
+        version=2,
+        statements=(
+            """CREATE TABLE submitted_files (
+                table_name TEXT NOT NULL,
+                path TEXT NOT NULL,
+                date TEXT NOT NULL,
+                bytes BIGINT NOT NULL,
+                modified_at TEXT NOT NULL,
+                submitted_at TEXT NOT NULL,
+                run_id TEXT,
+                PRIMARY KEY (table_name, path)
+            )""",
+        ),
+    ),
+)
+
+
+def migrate(database: Database, migrations: Sequence[Migration], *, create: bool) -> None:
+    """Bring the schema to the last of `migrations`, wholly or not at all; one query when it is there already.
+
+    Raises:
+        SchemaTooNew: a later version of Névé has been here.
+        StoreError: the database holds no state yet and `create` is false.
+    """
+    if _is_current(database, _probe_version(database), migrations, create=create):
+        return
+    with database.transaction():
+        database.lock_schema()
+        found = read_version(database)  # a rival may have migrated while we waited for the lock
+        if _is_current(database, found, migrations, create=create):
+            return
+        database.write("CREATE TABLE IF NOT EXISTS neve_schema (version INTEGER NOT NULL)")
+        for migration in migrations:
+            if migration.version > found:
+                for statement in migration.statements:
+                    database.write(statement.replace("{identity}", database.identity))
+        database.write("DELETE FROM neve_schema")
+        database.write("INSERT INTO neve_schema (version) VALUES (?)", migrations[-1].version)
+
+
+def read_version(database: Database) -> int:
+    """The schema's version; 0 when there is none yet."""
+    return _select_version(database) if database.has_table("neve_schema") else 0
+
+
+def _probe_version(database: Database) -> int:
+    """As `read_version`, in one query where there is a schema. Not within a transaction: a miss would end it."""
+    try:
+        return _select_version(database)
+    except StoreError:
+        return read_version(database)  # a rival may have made the schema just after we missed it
+
+
+def _select_version(database: Database) -> int:
+    return cast("int", database.read("SELECT COALESCE(MAX(version), 0) AS version FROM neve_schema")[0]["version"])
+
+
+def _is_current(database: Database, found: int, migrations: Sequence[Migration], *, create: bool) -> bool:
+    newest = migrations[-1].version
+    if found > newest:
+        raise SchemaTooNew(
+            f"the state database {database.label} has schema version {found}, and this Névé knows none after {newest}",
+            hint="upgrade Névé, or open this lake with the version that made it",
+        )
+    if found == 0 and not create:
+        raise StoreError(f"the database {database.label} holds no lake's state", hint="make a lake with `neve init`")
+    return found == newest

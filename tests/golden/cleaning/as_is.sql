@@ -1,0 +1,39 @@
+-- columns
+--   id: bigint
+--   a b: string
+--   text: string
+-- rules
+--   'filter:id > 0'
+-- order by
+-- unused
+-- missing
+WITH inputs AS (
+  SELECT
+    STRUCT(`id`, `a b`, `text`) AS `_neve_row`,
+    `_source_file`,
+    `_source_line`,
+    `_ingest_date`,
+    `id` AS `_neve_in_id`,
+    `a b` AS `_neve_in_a b`,
+    CAST(`text` AS STRING) AS `_neve_in_text`
+  FROM source
+), judged AS (
+  SELECT
+    *,
+    ARRAY_REMOVE(ARRAY(IF(`_neve_in_id` > 0, '', 'filter:id > 0')), '') AS `_neve_rejected`
+  FROM inputs
+)
+SELECT
+  `_neve_in_id` AS `id`,
+  `_neve_in_a b` AS `a b`,
+  `_neve_in_text` AS `text`,
+  `_source_file`,
+  `_source_line`,
+  `_ingest_date`,
+  `_neve_rejected`,
+  IF(
+    SIZE(`_neve_rejected`) > 0,
+    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    NULL
+  ) AS `_neve_raw`
+FROM judged

@@ -1,0 +1,139 @@
+-- columns
+--   quantity: int
+--   price: double
+--   revenue: decimal(12,2)
+--   region: string
+--   same: boolean
+--   file: string
+--   first: string
+--   gone: date
+--   never: int not null
+-- rules
+--   'cast:quantity'
+--   'cast:price'
+--   'cast:revenue'
+--   'cast:same'
+--   'cast:never'
+--   'not_null:never'
+-- order by
+--   'region asc nulls first'
+--   'quantity desc nulls last'
+-- unused
+-- missing
+--   'missing'
+--   'absent'
+WITH inputs AS (
+  SELECT
+    STRUCT(`Quantity`, `price`, `region`, `raw name`, `tags`) AS `_neve_row`,
+    `_source_file`,
+    `_source_line`,
+    `_ingest_date`,
+    CAST(`Quantity` AS STRING) AS `_neve_in_quantity`,
+    CAST(`price` AS STRING) AS `_neve_in_price`,
+    CAST(NULL AS DATE) AS `_neve_in_gone`
+  FROM source
+), typed AS (
+  SELECT
+    *,
+    COALESCE(
+      TRY_CAST(`_neve_in_quantity` AS INT),
+      TRY_CAST(IF(
+        `_neve_in_quantity` RLIKE '^\\s*[+-]?([0-9]*(\\.0*)?|0*\\.?0*[eE][+-]?[0-9]+)\\s*$'
+        OR LENGTH(
+          REGEXP_EXTRACT(`_neve_in_quantity`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 1)
+        ) - TRY_CAST(REGEXP_EXTRACT(`_neve_in_quantity`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 2) AS INT) <= 0,
+        TRY_CAST(`_neve_in_quantity` AS DECIMAL(38, 0)),
+        NULL
+      ) AS INT)
+    ) AS `_neve_as_quantity`,
+    IF(
+      (
+        (
+          SUBSTRING(`_neve_in_price`, -1, 1) BETWEEN '.' AND '9'
+          OR `_neve_in_price` RLIKE '^\\s*[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?\\s*$'
+        )
+        AND ABS(TRY_CAST(`_neve_in_price` AS DOUBLE)) < CAST('Infinity' AS DOUBLE)
+      )
+      OR `_neve_in_price` RLIKE '(?i)^\\s*[+-]?inf(inity)?\\s*$',
+      TRY_CAST(`_neve_in_price` AS DOUBLE),
+      NULL
+    ) AS `_neve_as_price`
+  FROM inputs
+), computed AS (
+  SELECT
+    *,
+    CAST((round(COALESCE(`_neve_as_quantity`, CAST(1 AS INT)) * `_neve_as_price`, 2)) AS STRING) AS `_neve_in_revenue`,
+    UPPER(
+      TRIM(
+        CAST((coalesce(nullif(`_neve_row`.`region`, ''), `_neve_row`.`raw name`)) AS STRING)
+      )
+    ) AS `_neve_in_region`,
+    CAST((`_neve_row`.`Quantity` = CAST(COALESCE(`_neve_as_quantity`, CAST(1 AS INT)) AS STRING)) AS STRING) AS `_neve_in_same`,
+    CAST((regexp_extract(`_source_file`, '([^/]+)$', 1)) AS STRING) AS `_neve_in_file`,
+    CAST((variant_get(parse_json(`_neve_row`.`tags`), '$[0]', 'string') || transform(split(`_neve_row`.`tags`, ','), x -> x || `_neve_as_price`)[0]) AS STRING) AS `_neve_in_first`,
+    CAST((CAST(NULL AS STRING) + 1) AS STRING) AS `_neve_in_never`
+  FROM typed
+), computed_typed AS (
+  SELECT
+    *,
+    IF(
+      `_neve_in_revenue` RLIKE '^\\s*[+-]?([0-9]*(\\.[0-9]{0,2}0*)?|0*\\.?0*[eE][+-]?[0-9]+)\\s*$'
+      OR LENGTH(
+        REGEXP_EXTRACT(`_neve_in_revenue`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 1)
+      ) - TRY_CAST(REGEXP_EXTRACT(`_neve_in_revenue`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 2) AS INT) <= 2,
+      TRY_CAST(`_neve_in_revenue` AS DECIMAL(12, 2)),
+      NULL
+    ) AS `_neve_as_revenue`,
+    TRY_CAST(`_neve_in_same` AS BOOLEAN) AS `_neve_as_same`,
+    COALESCE(
+      TRY_CAST(`_neve_in_never` AS INT),
+      TRY_CAST(IF(
+        `_neve_in_never` RLIKE '^\\s*[+-]?([0-9]*(\\.0*)?|0*\\.?0*[eE][+-]?[0-9]+)\\s*$'
+        OR LENGTH(
+          REGEXP_EXTRACT(`_neve_in_never`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 1)
+        ) - TRY_CAST(REGEXP_EXTRACT(`_neve_in_never`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 2) AS INT) <= 0,
+        TRY_CAST(`_neve_in_never` AS DECIMAL(38, 0)),
+        NULL
+      ) AS INT)
+    ) AS `_neve_as_never`
+  FROM computed
+), judged AS (
+  SELECT
+    *,
+    ARRAY_REMOVE(
+      ARRAY(
+        IF(`_neve_as_quantity` IS NULL AND TRIM(`_neve_in_quantity`) <> '', 'cast:quantity', ''),
+        IF(
+          `_neve_as_price` IS NULL AND NOT LOWER(TRIM(`_neve_in_price`)) IN ('', 'nan'),
+          'cast:price',
+          ''
+        ),
+        IF(`_neve_as_revenue` IS NULL AND TRIM(`_neve_in_revenue`) <> '', 'cast:revenue', ''),
+        IF(`_neve_as_same` IS NULL AND TRIM(`_neve_in_same`) <> '', 'cast:same', ''),
+        IF(`_neve_as_never` IS NULL AND TRIM(`_neve_in_never`) <> '', 'cast:never', ''),
+        IF(`_neve_as_never` IS NULL, 'not_null:never', '')
+      ),
+      ''
+    ) AS `_neve_rejected`
+  FROM computed_typed
+)
+SELECT
+  COALESCE(`_neve_as_quantity`, CAST(1 AS INT)) AS `quantity`,
+  `_neve_as_price` AS `price`,
+  COALESCE(`_neve_as_revenue`, CAST(0 AS DECIMAL(12, 2))) AS `revenue`,
+  `_neve_in_region` AS `region`,
+  `_neve_as_same` AS `same`,
+  `_neve_in_file` AS `file`,
+  `_neve_in_first` AS `first`,
+  COALESCE(`_neve_in_gone`, CAST('2024-01-01' AS DATE)) AS `gone`,
+  `_neve_as_never` AS `never`,
+  `_source_file`,
+  `_source_line`,
+  `_ingest_date`,
+  `_neve_rejected`,
+  IF(
+    SIZE(`_neve_rejected`) > 0,
+    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    NULL
+  ) AS `_neve_raw`
+FROM judged

@@ -1,0 +1,158 @@
+-- columns
+--   n: bigint
+--   t: timestamp
+--   d: decimal(9,2)
+--   b: boolean
+--   x: double
+--   s: string
+-- rules
+--   'cast:n'
+--   'cast:t'
+--   'cast:d'
+--   'cast:b'
+--   'cast:x'
+--   'filter:n = 7'
+--   'filter:n != -8'
+--   'filter:n > 0.5'
+--   'filter:n < 1e3'
+--   'filter:t >= 2024-01-31T10:00:00+02:00'
+--   'filter:t <= 2024-12-31'
+--   'filter:d between 0 and 99.50'
+--   'filter:b = true'
+--   'filter:b not_in (false)'
+--   'filter:x in (1.5, 1e300)'
+--   'filter:s like a\\_b%'
+--   "filter:s not_like %'%"
+--   "filter:s not_in (it's, back\\slash, new\nline)"
+--   'filter:s is_not_null'
+--   'filter:s not_empty'
+--   'filter:n not_empty'
+--   'filter:x is_null'
+-- order by
+-- unused
+-- missing
+WITH inputs AS (
+  SELECT
+    STRUCT(`n`, `t`, `d`, `b`, `x`, `s`) AS `_neve_row`,
+    `_source_file`,
+    `_source_line`,
+    `_ingest_date`,
+    CAST(`n` AS STRING) AS `_neve_in_n`,
+    CAST(`t` AS STRING) AS `_neve_in_t`,
+    CAST(`d` AS STRING) AS `_neve_in_d`,
+    CAST(`b` AS STRING) AS `_neve_in_b`,
+    CAST(`x` AS STRING) AS `_neve_in_x`,
+    CAST(`s` AS STRING) AS `_neve_in_s`
+  FROM source
+), typed AS (
+  SELECT
+    *,
+    COALESCE(
+      TRY_CAST(`_neve_in_n` AS BIGINT),
+      TRY_CAST(IF(
+        `_neve_in_n` RLIKE '^\\s*[+-]?([0-9]*(\\.0*)?|0*\\.?0*[eE][+-]?[0-9]+)\\s*$'
+        OR LENGTH(
+          REGEXP_EXTRACT(`_neve_in_n`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 1)
+        ) - TRY_CAST(REGEXP_EXTRACT(`_neve_in_n`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 2) AS INT) <= 0,
+        TRY_CAST(`_neve_in_n` AS DECIMAL(38, 0)),
+        NULL
+      ) AS BIGINT)
+    ) AS `_neve_as_n`,
+    IF(
+      `_neve_in_t` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\\.[0-9]{1,6}0*)?( ?(Z|UTC|[+-][0-9]{2}:?[0-9]{2}))?)?)?\\s*$',
+      TRY_CAST(`_neve_in_t` AS TIMESTAMP),
+      NULL
+    ) AS `_neve_as_t`,
+    IF(
+      `_neve_in_d` RLIKE '^\\s*[+-]?([0-9]*(\\.[0-9]{0,2}0*)?|0*\\.?0*[eE][+-]?[0-9]+)\\s*$'
+      OR LENGTH(
+        REGEXP_EXTRACT(`_neve_in_d`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 1)
+      ) - TRY_CAST(REGEXP_EXTRACT(`_neve_in_d`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 2) AS INT) <= 2,
+      TRY_CAST(`_neve_in_d` AS DECIMAL(9, 2)),
+      NULL
+    ) AS `_neve_as_d`,
+    TRY_CAST(`_neve_in_b` AS BOOLEAN) AS `_neve_as_b`,
+    IF(
+      (
+        (
+          SUBSTRING(`_neve_in_x`, -1, 1) BETWEEN '.' AND '9'
+          OR `_neve_in_x` RLIKE '^\\s*[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?\\s*$'
+        )
+        AND ABS(TRY_CAST(`_neve_in_x` AS DOUBLE)) < CAST('Infinity' AS DOUBLE)
+      )
+      OR `_neve_in_x` RLIKE '(?i)^\\s*[+-]?inf(inity)?\\s*$',
+      TRY_CAST(`_neve_in_x` AS DOUBLE),
+      NULL
+    ) AS `_neve_as_x`
+  FROM inputs
+), judged AS (
+  SELECT
+    *,
+    ARRAY_REMOVE(
+      ARRAY(
+        IF(`_neve_as_n` IS NULL AND TRIM(`_neve_in_n`) <> '', 'cast:n', ''),
+        IF(`_neve_as_t` IS NULL AND TRIM(`_neve_in_t`) <> '', 'cast:t', ''),
+        IF(`_neve_as_d` IS NULL AND TRIM(`_neve_in_d`) <> '', 'cast:d', ''),
+        IF(`_neve_as_b` IS NULL AND TRIM(`_neve_in_b`) <> '', 'cast:b', ''),
+        IF(`_neve_as_x` IS NULL AND NOT LOWER(TRIM(`_neve_in_x`)) IN ('', 'nan'), 'cast:x', ''),
+        IF(`_neve_as_n` = 7, '', 'filter:n = 7'),
+        IF(NOT (
+          `_neve_as_n` <> -8
+        ), 'filter:n != -8', ''),
+        IF(`_neve_as_n` > 0.5, '', 'filter:n > 0.5'),
+        IF(`_neve_as_n` < 1000, '', 'filter:n < 1e3'),
+        IF(
+          `_neve_as_t` >= CAST('2024-01-31 10:00:00+02:00' AS TIMESTAMP),
+          '',
+          'filter:t >= 2024-01-31T10:00:00+02:00'
+        ),
+        IF(
+          NOT (
+            `_neve_as_t` <= CAST('2024-12-31 00:00:00' AS TIMESTAMP)
+          ),
+          'filter:t <= 2024-12-31',
+          ''
+        ),
+        IF(`_neve_as_d` BETWEEN 0 AND 99.5, '', 'filter:d between 0 and 99.50'),
+        IF(`_neve_as_b` = TRUE, '', 'filter:b = true'),
+        IF(NOT (
+          NOT `_neve_as_b` IN (FALSE)
+        ), 'filter:b not_in (false)', ''),
+        IF(`_neve_as_x` IN (1.5, CAST('1E+300' AS DOUBLE)), '', 'filter:x in (1.5, 1e300)'),
+        IF(`_neve_in_s` LIKE 'a\\_b%', '', 'filter:s like a\\_b%'),
+        IF(NOT (
+          NOT `_neve_in_s` LIKE '%\'%'
+        ), 'filter:s not_like %\'%', ''),
+        IF(
+          NOT `_neve_in_s` IN ('it\'s', 'back\\slash', 'new\nline'),
+          '',
+          'filter:s not_in (it\'s, back\\slash, new\nline)'
+        ),
+        IF(NOT `_neve_in_s` IS NULL, '', 'filter:s is_not_null'),
+        IF(NOT (
+          TRIM(`_neve_in_s`) <> ''
+        ), 'filter:s not_empty', ''),
+        IF(TRIM(CAST(`_neve_as_n` AS STRING)) <> '', '', 'filter:n not_empty'),
+        IF(`_neve_as_x` IS NULL, '', 'filter:x is_null')
+      ),
+      ''
+    ) AS `_neve_rejected`
+  FROM typed
+)
+SELECT
+  `_neve_as_n` AS `n`,
+  `_neve_as_t` AS `t`,
+  `_neve_as_d` AS `d`,
+  `_neve_as_b` AS `b`,
+  `_neve_as_x` AS `x`,
+  `_neve_in_s` AS `s`,
+  `_source_file`,
+  `_source_line`,
+  `_ingest_date`,
+  `_neve_rejected`,
+  IF(
+    SIZE(`_neve_rejected`) > 0,
+    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    NULL
+  ) AS `_neve_raw`
+FROM judged

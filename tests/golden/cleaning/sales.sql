@@ -1,0 +1,93 @@
+-- columns
+--   date: date
+--   quantity: int
+--   price: double
+--   region: string
+-- rules
+--   'cast:date'
+--   'cast:quantity'
+--   'cast:price'
+--   'filter:quantity > 0'
+--   'filter:price > 0'
+-- order by
+-- unused
+--   'product_id'
+--   'customer_id'
+-- missing
+WITH inputs AS (
+  SELECT
+    STRUCT(`date`, `product_id`, `quantity`, `price`, `customer_id`, `region`) AS `_neve_row`,
+    `_source_file`,
+    `_source_line`,
+    `_ingest_date`,
+    CAST(`date` AS STRING) AS `_neve_in_date`,
+    CAST(`quantity` AS STRING) AS `_neve_in_quantity`,
+    CAST(`price` AS STRING) AS `_neve_in_price`,
+    UPPER(CAST(`region` AS STRING)) AS `_neve_in_region`
+  FROM source
+), typed AS (
+  SELECT
+    *,
+    IF(
+      `_neve_in_date` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\\.0+)?)?Z?)?\\s*$',
+      TRY_CAST(`_neve_in_date` AS DATE),
+      NULL
+    ) AS `_neve_as_date`,
+    COALESCE(
+      TRY_CAST(`_neve_in_quantity` AS INT),
+      TRY_CAST(IF(
+        `_neve_in_quantity` RLIKE '^\\s*[+-]?([0-9]*(\\.0*)?|0*\\.?0*[eE][+-]?[0-9]+)\\s*$'
+        OR LENGTH(
+          REGEXP_EXTRACT(`_neve_in_quantity`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 1)
+        ) - TRY_CAST(REGEXP_EXTRACT(`_neve_in_quantity`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 2) AS INT) <= 0,
+        TRY_CAST(`_neve_in_quantity` AS DECIMAL(38, 0)),
+        NULL
+      ) AS INT)
+    ) AS `_neve_as_quantity`,
+    IF(
+      (
+        (
+          SUBSTRING(`_neve_in_price`, -1, 1) BETWEEN '.' AND '9'
+          OR `_neve_in_price` RLIKE '^\\s*[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?\\s*$'
+        )
+        AND ABS(TRY_CAST(`_neve_in_price` AS DOUBLE)) < CAST('Infinity' AS DOUBLE)
+      )
+      OR `_neve_in_price` RLIKE '(?i)^\\s*[+-]?inf(inity)?\\s*$',
+      TRY_CAST(`_neve_in_price` AS DOUBLE),
+      NULL
+    ) AS `_neve_as_price`
+  FROM inputs
+), judged AS (
+  SELECT
+    *,
+    ARRAY_REMOVE(
+      ARRAY(
+        IF(`_neve_as_date` IS NULL AND TRIM(`_neve_in_date`) <> '', 'cast:date', ''),
+        IF(`_neve_as_quantity` IS NULL AND TRIM(`_neve_in_quantity`) <> '', 'cast:quantity', ''),
+        IF(
+          `_neve_as_price` IS NULL AND NOT LOWER(TRIM(`_neve_in_price`)) IN ('', 'nan'),
+          'cast:price',
+          ''
+        ),
+        IF(`_neve_as_quantity` > 0, '', 'filter:quantity > 0'),
+        IF(`_neve_as_price` > 0, '', 'filter:price > 0')
+      ),
+      ''
+    ) AS `_neve_rejected`
+  FROM typed
+)
+SELECT
+  `_neve_as_date` AS `date`,
+  `_neve_as_quantity` AS `quantity`,
+  `_neve_as_price` AS `price`,
+  `_neve_in_region` AS `region`,
+  `_source_file`,
+  `_source_line`,
+  `_ingest_date`,
+  `_neve_rejected`,
+  IF(
+    SIZE(`_neve_rejected`) > 0,
+    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    NULL
+  ) AS `_neve_raw`
+FROM judged

@@ -1,0 +1,81 @@
+-- columns
+--   id: bigint
+--   short_id: int
+--   ratio: double
+--   note: string
+--   tags: array<string>
+--   at: timestamp
+--   day: date
+--   label: string
+-- rules
+--   'cast:short_id'
+--   'cast:day'
+-- order by
+-- unused
+-- missing
+WITH inputs AS (
+  SELECT
+    STRUCT(`id`, `ratio`, `note`, `tags`, `at`) AS `_neve_row`,
+    `_source_file`,
+    `_source_line`,
+    `_ingest_date`,
+    `id` AS `_neve_in_id`,
+    CAST(`id` AS STRING) AS `_neve_in_short_id`,
+    IF(ISNAN(`ratio`), NULL, `ratio`) AS `_neve_in_ratio`,
+    TRIM(`note`) AS `_neve_in_note`,
+    `tags` AS `_neve_in_tags`,
+    `at` AS `_neve_in_at`,
+    CAST(`at` AS STRING) AS `_neve_in_day`,
+    TRIM(CAST(`id` AS STRING)) AS `_neve_in_label`
+  FROM source
+), typed AS (
+  SELECT
+    *,
+    COALESCE(
+      TRY_CAST(`_neve_in_short_id` AS INT),
+      TRY_CAST(IF(
+        `_neve_in_short_id` RLIKE '^\\s*[+-]?([0-9]*(\\.0*)?|0*\\.?0*[eE][+-]?[0-9]+)\\s*$'
+        OR LENGTH(
+          REGEXP_EXTRACT(`_neve_in_short_id`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 1)
+        ) - TRY_CAST(REGEXP_EXTRACT(`_neve_in_short_id`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 2) AS INT) <= 0,
+        TRY_CAST(`_neve_in_short_id` AS DECIMAL(38, 0)),
+        NULL
+      ) AS INT)
+    ) AS `_neve_as_short_id`,
+    IF(
+      `_neve_in_day` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\\.0+)?)?Z?)?\\s*$',
+      TRY_CAST(`_neve_in_day` AS DATE),
+      NULL
+    ) AS `_neve_as_day`
+  FROM inputs
+), judged AS (
+  SELECT
+    *,
+    ARRAY_REMOVE(
+      ARRAY(
+        IF(`_neve_as_short_id` IS NULL AND TRIM(`_neve_in_short_id`) <> '', 'cast:short_id', ''),
+        IF(`_neve_as_day` IS NULL AND TRIM(`_neve_in_day`) <> '', 'cast:day', '')
+      ),
+      ''
+    ) AS `_neve_rejected`
+  FROM typed
+)
+SELECT
+  `_neve_in_id` AS `id`,
+  `_neve_as_short_id` AS `short_id`,
+  `_neve_in_ratio` AS `ratio`,
+  `_neve_in_note` AS `note`,
+  `_neve_in_tags` AS `tags`,
+  `_neve_in_at` AS `at`,
+  `_neve_as_day` AS `day`,
+  COALESCE(`_neve_in_label`, '0') AS `label`,
+  `_source_file`,
+  `_source_line`,
+  `_ingest_date`,
+  `_neve_rejected`,
+  IF(
+    SIZE(`_neve_rejected`) > 0,
+    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    NULL
+  ) AS `_neve_raw`
+FROM judged

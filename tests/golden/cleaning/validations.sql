@@ -1,0 +1,99 @@
+-- columns
+--   id: bigint
+--   price: decimal(10,2)
+--   day: date
+--   na me: string
+-- rules
+--   'cast:id'
+--   'cast:price'
+--   'cast:day'
+-- order by
+-- unused
+-- missing
+WITH inputs AS (
+  SELECT
+    STRUCT(`id`, `price`, `day`, `na me`) AS `_neve_row`,
+    `_source_file`,
+    `_source_line`,
+    `_ingest_date`,
+    CAST(`id` AS STRING) AS `_neve_in_id`,
+    CAST(`price` AS STRING) AS `_neve_in_price`,
+    CAST(`day` AS STRING) AS `_neve_in_day`,
+    CAST(`na me` AS STRING) AS `_neve_in_na me`
+  FROM source
+), typed AS (
+  SELECT
+    *,
+    COALESCE(
+      TRY_CAST(`_neve_in_id` AS BIGINT),
+      TRY_CAST(IF(
+        `_neve_in_id` RLIKE '^\\s*[+-]?([0-9]*(\\.0*)?|0*\\.?0*[eE][+-]?[0-9]+)\\s*$'
+        OR LENGTH(
+          REGEXP_EXTRACT(`_neve_in_id`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 1)
+        ) - TRY_CAST(REGEXP_EXTRACT(`_neve_in_id`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 2) AS INT) <= 0,
+        TRY_CAST(`_neve_in_id` AS DECIMAL(38, 0)),
+        NULL
+      ) AS BIGINT)
+    ) AS `_neve_as_id`,
+    IF(
+      `_neve_in_price` RLIKE '^\\s*[+-]?([0-9]*(\\.[0-9]{0,2}0*)?|0*\\.?0*[eE][+-]?[0-9]+)\\s*$'
+      OR LENGTH(
+        REGEXP_EXTRACT(`_neve_in_price`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 1)
+      ) - TRY_CAST(REGEXP_EXTRACT(`_neve_in_price`, '^\\s*[+-]?[0-9]+(?:\\.([0-9]*?)0*)?[eE]([+-]?[0-9]+)\\s*$', 2) AS INT) <= 2,
+      TRY_CAST(`_neve_in_price` AS DECIMAL(10, 2)),
+      NULL
+    ) AS `_neve_as_price`,
+    IF(
+      `_neve_in_day` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\\.0+)?)?Z?)?\\s*$',
+      TRY_CAST(`_neve_in_day` AS DATE),
+      NULL
+    ) AS `_neve_as_day`
+  FROM inputs
+), judged AS (
+  SELECT
+    *,
+    ARRAY_REMOVE(
+      ARRAY(
+        IF(`_neve_as_id` IS NULL AND TRIM(`_neve_in_id`) <> '', 'cast:id', ''),
+        IF(`_neve_as_price` IS NULL AND TRIM(`_neve_in_price`) <> '', 'cast:price', ''),
+        IF(`_neve_as_day` IS NULL AND TRIM(`_neve_in_day`) <> '', 'cast:day', '')
+      ),
+      ''
+    ) AS `_neve_rejected`
+  FROM typed
+)
+SELECT
+  `_neve_as_id` AS `id`,
+  `_neve_as_price` AS `price`,
+  `_neve_as_day` AS `day`,
+  `_neve_in_na me` AS `na me`,
+  `_source_file`,
+  `_source_line`,
+  `_ingest_date`,
+  `_neve_rejected`,
+  IF(
+    SIZE(`_neve_rejected`) > 0,
+    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    NULL
+  ) AS `_neve_raw`
+FROM judged
+-- error: at most 0
+ARRAY(COUNT_IF(NOT COALESCE((`price` >= 0 AND `na me` <> 'x'), FALSE)), COUNT(*)) AS `Price >= 0 AND ``NA ME`` <> 'x' -- said`
+-- warn: at most 2.5 %
+ARRAY(COUNT_IF(NOT COALESCE((`price` is not null), FALSE)), COUNT(*)) AS `most have a price`
+-- error: at most 10
+ARRAY(COUNT_IF(NOT COALESCE((`day` < date '2025-01-01'), FALSE)), COUNT(*)) AS `few are late`
+-- error: > Decimal('0')
+COUNT(*) AS `row_count > 0`
+-- error: <= Decimal('0.01')
+ARRAY(COUNT_IF(`id` IS NULL), COUNT(*)) AS `null_ratio(ID) <= 0.01`
+-- error: = Decimal('1')
+ARRAY(COUNT(DISTINCT `id`), COUNT(`id`)) AS `uniqueness(id) = 1`
+-- error: >= datetime.date(2020, 1, 1)
+MIN(`day`) AS `min(day) >= 2020-01-01`
+-- error: < 'zz'
+MAX(`na me`) AS `max(na me) < zz`
+-- error: != Decimal('0.50')
+SUM(`price`) AS `sum(price) != 0.50`
+-- error: <= Decimal('500')
+COUNT(DISTINCT `na me`) AS `distinct_count(na me) <= 500`

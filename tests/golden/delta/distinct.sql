@@ -1,0 +1,77 @@
+SELECT DISTINCT g FROM a
+-- derived
+-- table (keyed by g, also keeps _neve_rows) [add to stored rows]
+--   project g_2, rows [projection]
+--     aggregate COUNT(*) by g_2 [sums]
+--       project g_2 [projection]
+--         table default.a [source]
+-- reads: delta_a, stored
+WITH project_delta AS (
+  SELECT
+    `delta_a`.`g` AS `g_2`,
+    `delta_a`.`_w` AS `_w`
+  FROM delta_a
+), added AS (
+  SELECT
+    `g_2`,
+    SUM(`_w`) AS `add_rows`
+  FROM project_delta
+  GROUP BY
+    `g_2`
+), stored_rows AS (
+  SELECT
+    `stored`.`g` AS `old_g_2`,
+    `stored`.`_neve_rows` AS `old_rows`,
+    TRUE AS `old_there`
+  FROM stored
+), touched AS (
+  SELECT
+    `g_2`,
+    `add_rows`,
+    `old_g_2`,
+    `old_rows`,
+    COALESCE(`old_there`, FALSE) AS `old_there`
+  FROM added
+  LEFT JOIN stored_rows
+    ON `g_2` IS NOT DISTINCT FROM `old_g_2`
+), step AS (
+  SELECT
+    `g_2`,
+    (
+      COALESCE(`old_rows`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
+    ) AS `rows`
+  FROM touched
+  WHERE
+    (
+      COALESCE(`old_rows`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
+    ) > 0
+), come AS (
+  SELECT
+    `g_2`,
+    `rows`
+  FROM step
+), changes AS (
+  SELECT
+    `old_g_2` AS `g_2`,
+    `old_rows` AS `rows`,
+    -1 AS `_w`
+  FROM touched
+  WHERE
+    `old_there`
+  UNION ALL
+  SELECT
+    `g_2`,
+    `rows`,
+    1 AS `_w`
+  FROM come
+)
+SELECT
+  `g_2` AS `g`,
+  `rows` AS `_neve_rows`,
+  SUM(`_w`) AS `_w`
+FROM changes
+GROUP BY
+  `g_2`,
+  `rows`
+HAVING
+  SUM(`_w`) <> 0

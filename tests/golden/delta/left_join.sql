@@ -1,0 +1,156 @@
+SELECT a.k, b.y FROM a LEFT JOIN b ON a.k = b.k
+-- derived
+-- table (bag) [add and remove rows]
+--   project k_2, y_2 [projection]
+--     left join on `k` = `b_k` [outer join terms]
+--       table default.a [source]
+--       table default.b [source]
+-- reads: delta_a, delta_b, new_a, new_b, old_a, old_b
+WITH scan_old_2 AS (
+  SELECT
+    `old_a`.`k` AS `k`
+  FROM old_a
+), scan_delta_2 AS (
+  SELECT
+    `delta_b`.`k` AS `b_k`,
+    `delta_b`.`y` AS `y`,
+    `delta_b`.`_w` AS `_w`
+  FROM delta_b
+), touched AS (
+  SELECT
+    `k`
+  FROM scan_old_2
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM scan_delta_2
+      WHERE
+        `k` = `b_k`
+    )
+), scan_new_2 AS (
+  SELECT
+    `new_b`.`k` AS `b_k`,
+    `new_b`.`y` AS `y`
+  FROM new_b
+), scan_old AS (
+  SELECT
+    `old_b`.`k` AS `b_k`,
+    `old_b`.`y` AS `y`
+  FROM old_b
+), unmatched_3 AS (
+  SELECT
+    `k`
+  FROM touched
+  WHERE
+    NOT EXISTS(
+      SELECT
+        1
+      FROM scan_old
+      WHERE
+        `k` = `b_k`
+    )
+    AND EXISTS(
+      SELECT
+        1
+      FROM scan_new_2
+      WHERE
+        `k` = `b_k`
+    )
+), unmatched_2 AS (
+  SELECT
+    `k`
+  FROM touched
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM scan_old
+      WHERE
+        `k` = `b_k`
+    )
+    AND NOT EXISTS(
+      SELECT
+        1
+      FROM scan_new_2
+      WHERE
+        `k` = `b_k`
+    )
+), scan_delta AS (
+  SELECT
+    `delta_a`.`k` AS `k`,
+    `delta_a`.`_w` AS `_w`
+  FROM delta_a
+), unmatched AS (
+  SELECT
+    `k`,
+    `_w`
+  FROM scan_delta
+  WHERE
+    NOT EXISTS(
+      SELECT
+        1
+      FROM scan_new_2
+      WHERE
+        `k` = `b_k`
+    )
+), scan_new AS (
+  SELECT
+    `new_a`.`k` AS `k`
+  FROM new_a
+), step AS (
+  SELECT
+    `k`,
+    `b_k`,
+    `y`,
+    `_w`
+  FROM scan_delta
+  INNER JOIN scan_old
+    ON `k` = `b_k`
+  UNION ALL
+  SELECT
+    `k`,
+    `b_k`,
+    `y`,
+    `_w`
+  FROM scan_new
+  INNER JOIN scan_delta_2
+    ON `k` = `b_k`
+  UNION ALL
+  SELECT
+    `k`,
+    NULL AS `b_k`,
+    NULL AS `y`,
+    `_w`
+  FROM unmatched
+  UNION ALL
+  SELECT
+    `k`,
+    NULL AS `b_k`,
+    NULL AS `y`,
+    1 AS `_w`
+  FROM unmatched_2
+  UNION ALL
+  SELECT
+    `k`,
+    NULL AS `b_k`,
+    NULL AS `y`,
+    -1 AS `_w`
+  FROM unmatched_3
+), changes AS (
+  SELECT
+    `k` AS `k_2`,
+    `y` AS `y_2`,
+    `_w`
+  FROM step
+)
+SELECT
+  `k_2` AS `k`,
+  `y_2` AS `y`,
+  SUM(`_w`) AS `_w`
+FROM changes
+GROUP BY
+  `k_2`,
+  `y_2`
+HAVING
+  SUM(`_w`) <> 0

@@ -1,0 +1,149 @@
+"""The same life of a table on PostgreSQL, and behind a catalog that PyIceberg speaks to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.lake.lakes import check_healthy, facts, names
+from tests.postgres import Cluster
+
+from neve.errors import AlreadyExists, InvalidName, InvalidSchema, NamespaceNotFound, NotEmpty, TableNotFound
+from neve.lake import Lake
+from neve.model.names import TableName
+from neve.services.specs import alterations_from_words
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres), "remote"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
+    """A lake on each kind of catalog. PyIceberg's own SQL catalog stands in for REST, Glue and Hive."""
+    if request.param == "postgresql":
+        cluster: Cluster = request.getfixturevalue("postgres_cluster")
+        monkeypatch.setenv("NEVE_CATALOG__TYPE", "postgresql")
+        monkeypatch.setenv("NEVE_CATALOG__URI", cluster.create_schema())
+        monkeypatch.setenv("NEVE_STATE__URI", cluster.create_schema())
+    elif request.param == "remote":
+        uri = f"sqlite:///{tmp_path / 'remote.db'}"
+        monkeypatch.setenv("NEVE_CATALOG__TYPE", "rest")
+        monkeypatch.setenv("NEVE_CATALOG__URI", "http://127.0.0.1:1/not-used")
+        monkeypatch.setenv("NEVE_CATALOG__PROPERTIES", f'{{"type": "sql", "uri": "{uri}"}}')
+    with Lake.create(tmp_path / "lake") as lake:
+        kind = type(lake._context.catalog._backend).__name__
+        assert kind == ("RemoteBackend" if request.param == "remote" else "SqlBackend")
+        yield lake
+
+
+def test_a_whole_life(anywhere: Lake) -> None:
+    lake = anywhere
+    schema = "id bigint not null, at timestamp, s struct<a:int,b:array<string>>, m map<string,decimal(5,2)>"
+    lake.tables.create("raw.eu.t", schema, partition_by=["day(at)", "bucket(4, id)"], sort_by=["id desc"])
+    shown = lake.table("raw.eu.t").show()
+    assert shown.format_version == 3
+    assert [(column.name, column.type, column.required) for column in shown.columns] == [
+        ("id", "bigint", True),
+        ("at", "timestamp", False),
+        ("s", "struct<a:int,b:array<string>>", False),
+        ("m", "map<string,decimal(5,2)>", False),
+    ]
+    assert (shown.partition_by, shown.sort_by) == (["day(at)", "bucket(4, id)"], ["id desc nulls last"])
+    before = facts(lake, "raw.eu.t")
+
+    lake.table("raw.eu.t").rename("`odd name`.t2")
+    assert names(lake) == ["`odd name`.t2"]
+    table = lake.table("`odd name`.t2")
+    assert facts(lake, "`odd name`.t2").uuid == before.uuid
+    table.alter(alterations_from_words(add=["note string after id"], rename={"at": "when"}, drop=["m"]))
+    assert [column.name for column in table.show().columns] == ["id", "note", "when", "s"]
+    assert table.show().partition_by == ["day(when)", "bucket(4, id)"]
+    table.set({"owner": "it's me", "x": "1"})
+    table.unset(["x"])
+    assert {row.key: row.value for row in table.properties()}["owner"] == "it's me"
+    table.offline()
+    assert [row.online for row in lake.tables.list()] == [False]
+    table.online()
+    assert facts(lake, "`odd name`.t2").location == before.location
+
+    table.delete()
+    assert names(lake) == []
+    lake.tables.undelete("`odd name`.t2", new_name="back")
+    assert facts(lake, "back").uuid == before.uuid
+    check_healthy(lake)
+    receipt = lake.table("back").delete(keep_data=True)
+    place = str(receipt.undo).split()[-1]
+    lake.tables.register("again", place)
+    assert facts(lake, "again").uuid == before.uuid
+    lake.table("again").delete(force=True)
+    assert not Path(before.location).exists()
+    assert names(lake) == []
+    check_healthy(lake)
+    assert {run.state for run in lake.runs.list()} == {"succeeded"}
+
+
+def test_refusals(anywhere: Lake) -> None:
+    lake = anywhere
+    lake.tables.create("a", "id int, v string")
+    lake.tables.create("b", "id int")
+    with pytest.raises(AlreadyExists):
+        lake.tables.create("a", "id int")
+    with pytest.raises(AlreadyExists):
+        lake.table("a").rename("b")
+    with pytest.raises(TableNotFound):
+        lake.table("nope").rename("c")
+    with pytest.raises(TableNotFound, match="nope"):
+        lake.table("nope").show()
+    with pytest.raises(TableNotFound):
+        lake.table("nope").delete(force=True)
+    with pytest.raises(TableNotFound):
+        lake.tables.undelete("a")
+    with pytest.raises(InvalidName):
+        lake.tables.create("../x", "id int")
+    with pytest.raises(InvalidSchema):
+        lake.table("a").alter(alterations_from_words(types={"v": "int"}))
+    with pytest.raises(AlreadyExists):
+        lake.tables.register("c", facts(lake, "a").metadata_location)
+    assert lake.tables.create("a", "id int", if_not_exists=True).run_id is None
+    assert names(lake) == ["default.a", "default.b"]
+    check_healthy(lake)
+
+
+def test_namespaces(anywhere: Lake) -> None:
+    lake = anywhere
+    lake.namespaces.create("x.y")
+    assert [row.namespace for row in lake.namespaces.list()] == ["default", "x", "x.y"]
+    with pytest.raises(AlreadyExists):
+        lake.namespaces.create("x.y")
+    lake.tables.create("x.y.t", "id int")
+    with pytest.raises(NotEmpty):
+        lake.namespaces.drop("x.y")
+    with pytest.raises(NotEmpty):
+        lake.namespaces.drop("x")
+    lake.table("x.y.t").delete()
+    lake.namespaces.drop("x.y")
+    lake.namespaces.drop("x")
+    with pytest.raises(NamespaceNotFound):
+        lake.namespaces.drop("x")
+    assert [row.namespace for row in lake.namespaces.list()] == ["default"]
+
+
+def test_odd_names(anywhere: Lake) -> None:
+    lake = anywhere
+    for name in ("select", "a b", "a'b", 'a"b', "x'; DROP TABLE iceberg_tables;--", "数据", "x" * 255, "%s?"):
+        parsed = TableName.parse(f"`{name}`")
+        lake.tables.create(f"`{name}`", f"`{name}` int")
+        assert names(lake) == [str(parsed)]
+        lake.table(f"`{name}`").set({"k": name})
+        lake.table(f"`{name}`").rename("plain")
+        lake.table("plain").rename(f"`{name}`")
+        assert lake.table(f"`{name}`").show().columns[0].name == name
+        lake.table(f"`{name}`").delete()
+        assert names(lake) == []
+
+
+def test_a_remote_catalog_that_is_not_there_is_said_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from neve.errors import NeveError
+
+    monkeypatch.setenv("NEVE_CATALOG__TYPE", "rest")
+    monkeypatch.setenv("NEVE_CATALOG__URI", "http://127.0.0.1:1")
+    with pytest.raises(NeveError, match="catalog"):
+        Lake.create(tmp_path / "lake")

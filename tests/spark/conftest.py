@@ -1,0 +1,81 @@
+"""One lake and one Spark session per process; every test gets a namespace of its own in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from neve.cli.app import run
+from neve.cli.options import options
+from neve.lake import Lake, LakeTable
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def spark_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """The lake whose Spark session all tests of this process use: with little memory, as two processes run at once."""
+    root = tmp_path_factory.mktemp("spark") / "lake"
+    Lake.create(root).close()
+    file = root / "neve.yaml"
+    file.write_text(file.read_text().replace("#  driver_memory: null  ", "  driver_memory: 3g  "))
+    with Lake(root) as opened:
+        yield opened
+
+
+@pytest.fixture
+def namespace(spark_lake: Lake) -> str:
+    """A namespace that no other test uses."""
+    name = f"ns{next(_numbers)}"
+    spark_lake.namespaces.create(name)
+    return name
+
+
+@pytest.fixture
+def make_table(spark_lake: Lake, namespace: str) -> Callable[..., LakeTable]:
+    """Makes a table in this test's namespace, with some rows if wanted."""
+
+    def make(
+        name: str = "t",
+        schema: str = "id bigint not null, name string",
+        *,
+        rows: str | None = None,
+        partition_by: tuple[str, ...] = (),
+    ) -> LakeTable:
+        spark_lake.tables.create(f"{namespace}.{name}", schema, partition_by=partition_by)
+        table = spark_lake.table(f"{namespace}.{name}")
+        if rows is not None:
+            spark_lake.sql(f"INSERT INTO {table.name.sql} VALUES {rows}", write=True)
+        return table
+
+    return make
+
+
+@pytest.fixture
+def rows_of(spark_lake: Lake) -> Callable[..., list[tuple[object, ...]]]:
+    """The rows of a table as Spark reads them, sorted."""
+
+    def rows(table: LakeTable, columns: str = "*") -> list[tuple[object, ...]]:
+        return sorted(map(tuple, spark_lake.sql(f"SELECT {columns} FROM {table.name.sql}").collect()), key=repr)
+
+    return rows
+
+
+@pytest.fixture
+def cli(
+    spark_lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command line in this process, on the shared session: exit code, stdout, stderr."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        for field in dataclasses.fields(options):
+            monkeypatch.setattr(options, field.name, field.default)
+        capsys.readouterr()
+        code = run([*words, "--lake", str(spark_lake.root)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call

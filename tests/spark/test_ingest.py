@@ -1,0 +1,273 @@
+"""Ingest by date into an Iceberg table: once and exactly, cleaned, with nothing lost silently."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+from examples.sales.generate import write_day
+from tests.spark.sales import DATASET, Rows, model
+
+from neve.errors import CheckFailed, InvalidInput, NotFound, Refused, Unsupported
+from neve.lake import Lake, LakeTable
+from neve.services.look import RUN_ID
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Three days of dirty sales."""
+    days = [date(2024, 1, 30), date(2024, 1, 31), date(2024, 2, 1)]
+    paths = [tmp_path / f"sales_{day}.csv" for day in days]
+    for path, day in zip(paths, days, strict=True):
+        write_day(path, day, rows=120, seed=3)
+    return paths
+
+
+@pytest.fixture
+def sales(spark_lake: Lake, namespace: str, tmp_path: Path) -> LakeTable:
+    """A table that is described by files, as a user would."""
+    (tmp_path / "dataset.yaml").write_text(DATASET)
+    config = tmp_path / "sales.yaml"
+    cleaning = f"ingestion: {{dataset_config: {tmp_path}/dataset.yaml}}"
+    config.write_text(f"name: {namespace}.sales\nstorage: {{format: iceberg}}\n{cleaning}\n")
+    spark_lake.tables.create(str(config))
+    return spark_lake.table(str(config))
+
+
+@pytest.fixture
+def loaded(spark_lake: Lake) -> Callable[..., Rows]:
+    def rows(table: LakeTable, day: str | None = None) -> Rows:
+        where = "" if day is None else f"WHERE _ingest_date = DATE'{day}'"
+        columns = "date, product_id, quantity, price, customer_id, region"
+        found = spark_lake.sql(f"SELECT {columns} FROM {table.name.sql} {where}").collect()
+        return sorted(map(tuple, found), key=repr)
+
+    return rows
+
+
+def test_a_day_is_cleaned_and_every_row_is_accounted_for(
+    spark_lake: Lake, sales: LakeTable, files: list[Path], loaded: Callable[..., Rows]
+) -> None:
+    expected, rejected = model(files[0])
+    assert rejected > 0, "the generator must make dirty rows"
+    receipt = sales.ingest(files[0], date="2024-01-30")
+    assert (receipt.rows_ingested, receipt.rows_rejected) == (len(expected), rejected)
+    assert loaded(sales) == expected
+    kept = spark_lake.sql(
+        f"SELECT source_line, rules, raw FROM {sales.name.sql.replace('sales', 'sales__rejected')}"
+        f" WHERE run_id = '{receipt.run_id}'"
+    ).collect()
+    lines = files[0].read_text().splitlines()
+    assert len(kept) == rejected
+    for line, rules, raw in kept:
+        assert rules
+        assert list(json.loads(raw).values())[:2] == lines[line - 1].split(",")[:2]
+
+
+def test_the_same_content_again_is_nothing_to_do(sales: LakeTable, files: list[Path], tmp_path: Path) -> None:
+    first = sales.ingest(files[0], date="2024-01-30")
+    history = sales.history()
+    moved = tmp_path / "elsewhere.csv"
+    moved.write_bytes(files[0].read_bytes())
+    again = sales.ingest(moved, date="2024-01-30")
+    assert (again.run_id, again.rows_ingested) == (None, 0)
+    assert again.reason is not None
+    assert first.run_id is not None
+    assert first.run_id in again.reason.detail
+    assert sales.history() == history
+
+
+def test_new_content_replaces_exactly_its_date_also_after_compaction(
+    spark_lake: Lake, sales: LakeTable, files: list[Path], loaded: Callable[..., Rows]
+) -> None:
+    receipt = sales.ingest(*files, date_from_name="sales_{date}.csv")
+    assert [row.action for row in receipt.dates] == ["load"] * 3
+    spark_lake.sql(
+        f"CALL lake.system.rewrite_data_files(table => 'lake.{sales.name}', options => map('rewrite-all', 'true'))",
+        write=True,
+    )
+    write_day(files[1], date(2024, 1, 31), rows=50, seed=99)
+    replaced = sales.ingest(*files, date_from_name="sales_{date}.csv")
+    assert [row.action for row in replaced.dates] == ["skip", "replace", "skip"]
+    for path, day in zip(files, ("2024-01-30", "2024-01-31", "2024-02-01"), strict=True):
+        assert loaded(sales, day) == model(path)[0], day
+
+
+def test_readers_never_see_a_date_without_its_rows(spark_lake: Lake, sales: LakeTable, files: list[Path]) -> None:
+    """A replacement is one publish: every snapshot that was ever current holds the old rows or the new ones."""
+    sales.ingest(files[0], date="2024-01-30")
+    before = len(model(files[0])[0])
+    write_day(files[0], date(2024, 1, 30), rows=60, seed=5)
+    sales.ingest(files[0], date="2024-01-30")
+    after = len(model(files[0])[0])
+    facts = spark_lake._context.catalog.facts(sales.name)
+    counts = {
+        spark_lake.sql(f"SELECT count(*) FROM {sales.name.sql} VERSION AS OF {snapshot}").collect()[0][0]
+        for _, snapshot in facts.made_current
+    }
+    assert counts <= {0, before, after}
+    assert {before, after} <= counts
+
+
+def test_too_many_rejected_rows_leave_everything_as_it_was(sales: LakeTable, files: list[Path]) -> None:
+    sales.ingest(files[0], date="2024-01-30")
+    before = (sales.show().rows, sales.show().current_snapshot, sales.status().ingestion, sales.references())
+    with pytest.raises(CheckFailed, match="rejected"):
+        sales.ingest(files[1], date="2024-01-31", max_rejected=0)
+    after = (sales.show().rows, sales.show().current_snapshot, sales.status().ingestion, sales.references())
+    assert after == before
+
+
+def test_a_validation_of_severity_error_stops_the_run_and_one_of_warn_is_told(
+    sales: LakeTable, files: list[Path], tmp_path: Path
+) -> None:
+    check = "validations:\n  - {name: enough, metric: row_count, operator: '>', threshold: 100000, severity: %s}\n"
+    strict, lenient = tmp_path / "strict.yaml", tmp_path / "lenient.yaml"
+    strict.write_text(DATASET + check % "error")
+    lenient.write_text(DATASET + check % "warn")
+    with pytest.raises(CheckFailed, match="enough"):
+        sales.ingest(files[0], date="2024-01-30", dataset_config=strict)
+    assert sales.show().rows == 0
+    receipt = sales.ingest(files[0], date="2024-01-30", dataset_config=lenient)
+    assert [(row.validation, row.severity) for row in receipt.findings] == [("enough", "warn")]
+    assert sales.show().rows == len(model(files[0])[0])
+
+
+def test_what_was_rolled_back_can_be_loaded_again(sales: LakeTable, files: list[Path]) -> None:
+    sales.ingest(files[0], date="2024-01-30")
+    second = sales.ingest(files[1], date="2024-01-31")
+    sales.rollback(second.snapshot_before or 0)
+    again = sales.ingest(files[1], date="2024-01-31")
+    assert again.rows_ingested == len(model(files[1])[0])
+
+
+def test_a_load_is_remembered_after_its_snapshot_expired(spark_lake: Lake, sales: LakeTable, files: list[Path]) -> None:
+    first = sales.ingest(files[0], date="2024-01-30")
+    sales.ingest(files[1], date="2024-01-31")
+    spark_lake.sql(
+        f"CALL lake.system.expire_snapshots(table => 'lake.{sales.name}', older_than => now(), retain_last => 1)",
+        write=True,
+    )
+    assert first.run_id not in {row.run_id for row in sales.history()}
+    assert sales.ingest(files[0], date="2024-01-30").run_id is None
+
+
+def test_a_load_is_remembered_when_the_process_died_before_the_log(
+    spark_lake: Lake, sales: LakeTable, files: list[Path]
+) -> None:
+    sales.ingest(files[0], date="2024-01-30")
+    spark_lake._context.store.ingestions.forget(sales.name.short)
+    assert sales.ingest(files[0], date="2024-01-30").run_id is None
+
+
+def test_files_with_other_headers_are_read_by_their_own(
+    spark_lake: Lake, make_table: Callable[..., LakeTable], tmp_path: Path
+) -> None:
+    """Spark alone reads a csv file by the header of another one in the same load."""
+    table = make_table(schema="id bigint, name string")
+    (tmp_path / "d_2024-01-01.csv").write_text("id,name\n1,a\n")
+    (tmp_path / "d_2024-01-02.csv").write_text("name,id\nb,2\n")
+    table.ingest(tmp_path, date_from_name="d_{date}.csv")
+    assert sorted(map(tuple, table.query("SELECT id, name FROM t").collect())) == [(1, "a"), (2, "b")]
+
+
+def test_a_new_column_is_refused_with_the_command_to_run_or_added(
+    spark_lake: Lake, namespace: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("id,name\n1,a\n")
+    (tmp_path / "b.csv").write_text("id,name,extra\n2,b,e\n")
+    for mode in ("strict", "evolve"):
+        config = tmp_path / f"{mode}.yaml"
+        config.write_text(f"name: {namespace}.{mode}\ncolumns: {{id: bigint, name: string}}\nschema: {mode}\n")
+        spark_lake.tables.create(str(config))
+        spark_lake.table(str(config)).ingest(tmp_path / "a.csv", date="2024-01-01")
+    with pytest.raises(Refused, match="extra") as caught:
+        spark_lake.table(f"{namespace}.strict").ingest(tmp_path / "b.csv", date="2024-01-02")
+    assert "--add 'extra string'" in (caught.value.hint or "")
+    spark_lake.table(f"{namespace}.evolve").ingest(tmp_path / "b.csv", date="2024-01-02")
+    rows = spark_lake.sql(f"SELECT id, name, extra FROM {namespace}.evolve ORDER BY id").collect()
+    assert list(map(tuple, rows)) == [(1, "a", None), (2, "b", "e")]
+
+
+def test_the_first_files_decide_the_columns_of_a_table_without_any(
+    spark_lake: Lake, namespace: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "t.yaml"
+    config.write_text(f"name: {namespace}.bare\nstorage: {{format: iceberg}}\n")
+    spark_lake.tables.create(str(config))
+    (tmp_path / "a.csv").write_text("id,score,name\n1,1.5,x\n2,,y\n")
+    table = spark_lake.table(str(config))
+    table.ingest(tmp_path / "a.csv", date="2024-01-01")
+    assert [(column.name, column.type) for column in table.show().columns] == [
+        ("_ingest_date", "date"),
+        ("id", "int"),
+        ("score", "double"),
+        ("name", "string"),
+    ]
+
+
+def test_a_dry_run_tells_the_plan_and_changes_nothing(sales: LakeTable, files: list[Path]) -> None:
+    sales.ingest(files[0], date="2024-01-30")
+    before = (sales.show(), sales.history())
+    plan = sales.ingest(*files, date_from_name="sales_{date}.csv", dry_run=True)
+    assert [row.action for row in plan.dates] == ["skip", "load", "load"]
+    assert (sales.show(), sales.history()) == before
+
+
+def test_the_run_is_in_the_snapshot_and_the_log(spark_lake: Lake, sales: LakeTable, files: list[Path]) -> None:
+    receipt = sales.ingest(files[0], date="2024-01-30")
+    facts = spark_lake._context.catalog.facts(sales.name)
+    assert facts.current is not None
+    assert facts.current.summary[RUN_ID] == receipt.run_id
+    (row,) = spark_lake._context.store.ingestions.for_table(sales.name.short)
+    assert (row.run_id, row.status, row.rows_ingested) == (receipt.run_id, "success", receipt.rows_ingested)
+    status = sales.status()
+    assert (status.ingestion.total_ingestions, status.ingestion.total_rows) == (1, receipt.rows_ingested)
+
+
+def test_select_star_leaves_the_ingest_date_out_unless_it_is_named(
+    spark_lake: Lake, make_table: Callable[..., LakeTable], tmp_path: Path
+) -> None:
+    table = make_table(schema="id bigint")
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    table.ingest(tmp_path / "a.csv", date="2024-01-01")
+    assert table.query("SELECT * FROM t").columns == ["id"]
+    assert table.query("SELECT *, _ingest_date FROM t").columns == ["id", "_ingest_date", "_ingest_date"]
+    assert spark_lake.sql(f"SELECT _ingest_date FROM {table.name}").collect()[0][0] == date(2024, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ({"date": "2024-13-01"}, InvalidInput),
+        ({}, InvalidInput),
+        ({"date": "2024-01-01", "date_from_name": "x_{date}.csv"}, InvalidInput),
+        ({"date_from_name": "other_{date}.csv"}, InvalidInput),
+    ],
+)
+def test_bad_requests_are_refused(
+    sales: LakeTable, files: list[Path], words: dict[str, str], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        sales.ingest(files[0], date=words.get("date"), date_from_name=words.get("date_from_name"))
+
+
+def test_a_missing_file_is_not_found(sales: LakeTable, tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        sales.ingest(tmp_path / "none.csv", date="2024-01-01")
+
+
+def test_nested_columns_are_refused_rather_than_turned_into_text(
+    spark_lake: Lake, namespace: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "t.yaml"
+    config.write_text(f"name: {namespace}.nested\nstorage: {{format: iceberg}}\n")
+    spark_lake.tables.create(str(config))
+    spark_lake.spark.sql("SELECT 1 AS id, named_struct('a', 2) AS s").write.parquet(str(tmp_path / "in"))
+    table = spark_lake.table(str(config))
+    with pytest.raises(Unsupported, match="nested columns yet: s"):
+        table.ingest(tmp_path / "in", date="2024-01-01")
+    assert [column.name for column in table.show().columns] == ["_ingest_date"]

@@ -1,0 +1,90 @@
+"""The commands for plain folders: the same figures as in Python, questions before rows go, and the way back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.spark.bags import digests
+from tests.spark.trades import KEYS, bag, read, trades, write
+
+pytestmark = pytest.mark.spark
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "level2", trades(), KEYS)
+    return tmp_path / "level2"
+
+
+def answer(cli: Cli, *words: str) -> Any:
+    code, out, err = cli(*words, "-o", "json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_rows(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    before = digests(folder)
+    where = ("--where", "spread_bps > 200", "--partition", "date=2025-11-26")
+    code, out, err = cli("delete", str(folder), *where)
+    assert (code, out) == (6, "")
+    assert "--yes" in err
+    dry = answer(cli, "delete", str(folder), *where, "--dry-run")
+    assert (dry["rows_deleted"], dry["dry_run"]) == (2, True)
+    assert digests(folder) == before
+    stats = answer(cli, "delete", str(folder), *where, "--yes")
+    assert stats["rows_deleted"] == 2
+    assert (
+        answer(cli, "update", str(folder), "--where", "true", "--set", "price=price * 2", "--yes")["rows_updated"] == 2
+    )
+    rows = tmp_path / "new.csv"
+    rows.write_text("product_id,date,trade_id,price\nBTC-USD,2025-11-25,1,9.5\nSOL-USD,2025-11-27,7,1\n")
+    given = answer(cli, "upsert", str(folder), "--key", "trade_id", "--from", str(rows), "--yes")
+    assert (given["rows_inserted"], given["rows_updated"]) == (1, 1)
+    assert sorted((row["trade_id"], row["price"]) for row in read(folder)) == [("1", 9.5), ("3", 6.0), ("7", 1.0)]
+    assert answer(cli, "dedupe", str(folder), "--key", "size", "--order-by", "price", "--yes")["rows_deleted"] == 1
+    code, out, err = cli("parquet", "restore", str(folder), "--yes")
+    assert code == 0, err
+    assert "✓ restored: 2 → 3 rows" in err
+    code, _, err = cli("delete", str(tmp_path / "none"), "--where", "true", "--yes")
+    assert code == 3
+    assert "no folder" in err
+
+
+def test_files(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    write(folder, trades(), KEYS, name="b")
+    rows = read(folder)
+    code, out, err = cli("parquet", "fragmentation", str(folder))
+    assert code == 0
+    assert "6 files in 3 partitions" in err
+    assert "product_id=BTC-USD/date=2025-11-26" in out
+    assert answer(cli, "parquet", "fragmentation", str(folder))["files"] == 6
+    stats = answer(cli, "parquet", "compact", str(folder), "--keep-source-files")
+    assert (stats["files_before"], stats["files_after"]) == (6, 3)
+    assert bag(read(folder)) == bag(rows)
+    assert answer(cli, "parquet", "estimate", str(folder), "--by", "date")["num_partitions"] == 2
+    code, _, err = cli("parquet", "repartition", str(folder), str(tmp_path / "new"), "--by", "date", "--swap")
+    assert code == 6
+    stats = answer(
+        cli, "parquet", "repartition", str(folder), str(tmp_path / "new"), "--by", "date,product_id", "--swap", "--yes"
+    )
+    assert stats["partitions_created"] == 3
+    assert (folder / "date=2025-11-25/product_id=BTC-USD").is_dir()
+    assert bag(read(folder)) == bag(rows)
+
+
+def test_repair(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "d/k=a").mkdir(parents=True)
+    pq.write_table(pa.table({"k": ["b", "a"], "id": [1, 2]}), tmp_path / "d/k=a/x.parquet")
+    code, _, err = cli("delete", str(tmp_path / "d"), "--where", "id = 1", "--yes")
+    assert code == 6
+    assert "neve parquet repair" in err
+    assert answer(cli, "parquet", "repair", str(tmp_path / "d"), "--yes")["rows_updated"] == 1
+    assert read(tmp_path / "d", "k=b/*.parquet") == [{"k": "b", "id": 1}]

@@ -1,0 +1,88 @@
+"""What Spark's workers do with batches of rows, without Spark: files by group, size and row group, counted right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neve.engine.parquet_tasks import GROUP, HASH, Sink, merge_files, write_batches
+
+
+def sink(folder: Path, **options: int) -> Sink:
+    return Sink(folder=str(folder), run_id="R", compression="zstd", **options)
+
+
+def batches(groups: list[list[str]]) -> list[pa.RecordBatch]:
+    found, number = [], 0
+    for names in groups:
+        numbers = list(range(number, number + len(names)))
+        number += len(names)
+        hashes = pa.array([2**62] * len(names), pa.int64())
+        columns = {"id": pa.array(numbers, pa.int64()), GROUP: pa.array(names, pa.string()), HASH: hashes}
+        found.append(pa.record_batch(columns))
+    return found
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.lists(st.sampled_from(["a", "b", "[null]"]), max_size=8), max_size=5), st.integers(1, 5))
+def test_rows_lie_in_files_of_their_group(
+    tmp_path_factory: pytest.TempPathFactory, groups: list[list[str]], rows: int
+) -> None:
+    folder = tmp_path_factory.mktemp("out")
+    order = sorted(name for names in groups for name in names)
+    cut = iter(order)
+    sorted_groups = [[next(cut) for _ in names] for names in groups]
+    (report,) = write_batches(iter(batches(sorted_groups)), sink(folder, row_group_rows=rows))
+    written = report.to_pylist()
+    assert sum(file["rows"] for file in written) == len(order)
+    assert [file[GROUP] for file in written] == sorted(set(order))  # one file each, for groups come together
+    ids = []
+    for file in written:
+        table = pq.read_table(file["address"])
+        assert table.column_names == ["id"]
+        assert (table.num_rows, Path(file["address"]).stat().st_size) == (file["rows"], file["bytes"])
+        assert {order[number] for number in table["id"].to_pylist()} == {file[GROUP]}
+        metadata = pq.read_metadata(file["address"])
+        assert all(metadata.row_group(n).num_rows <= rows for n in range(metadata.num_row_groups))
+        assert metadata.metadata[b"neve.run"] == b"R"
+        assert file["digest"] == (2**62 * file["rows"] + 2**63) % 2**64 - 2**63
+        ids += table["id"].to_pylist()
+    assert sorted(ids) == list(range(len(order)))
+    assert all(path.suffix == ".staged" for path in folder.iterdir())
+
+
+def test_a_new_file_begins_at_a_size(tmp_path: Path) -> None:
+    random = Random(1)
+    texts = [[random.randbytes(16).hex() for _ in range(1000)] for _ in range(20)]
+    many = [pa.record_batch({"text": text, GROUP: ["g"] * 1000}) for text in texts]
+    (report,) = write_batches(iter(many), sink(tmp_path, row_group_rows=1000, file_bytes=30_000))
+    sizes = report.column("bytes").to_pylist()
+    assert len(sizes) > 2
+    assert all(size >= 30_000 for size in sizes[:-1])
+    assert sum(report.column(2).to_pylist()) == 20_000
+
+
+def test_merging_widens_and_keeps_the_order(tmp_path: Path) -> None:
+    tables = [
+        pa.table({"id": pa.array([3, 1], pa.int32())}),
+        pa.table({"id": pa.array([2**40], pa.int64()), "s": pa.array(["x"]).dictionary_encode()}),
+        pa.table({"id": pa.array([], pa.int32())}),
+    ]
+    for number, table in enumerate(tables):
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+    jobs = [[0, 1, 2], [2]]
+    paths = [[f"{tmp_path}/{number}.parquet" for number in job] for job in jobs]
+    texts = [json.dumps({"group": str(number), "files": files}) for number, files in enumerate(paths)]
+    answers = merge_files(iter([pa.record_batch({"job": texts})]), sink(tmp_path))
+    reports = [row for batch in answers for row in batch.to_pylist()]
+    assert [(row[GROUP], row["rows"]) for row in reports] == [("0", 3), ("1", 0)]
+    merged = pq.read_table(reports[0]["address"]).to_pylist()
+    assert [(row["id"], row["s"]) for row in merged] == [(3, None), (1, None), (2**40, "x")]
+    assert pq.read_table(reports[1]["address"]).num_rows == 0

@@ -1,0 +1,73 @@
+"""Answers as plain text."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neve.cli.text import block, cell, printable, table
+from neve.errors import nearest
+from neve.model.results import IngestionBlock
+
+INGESTION = IngestionBlock(
+    total_ingestions=2, first_date=None, last_date=None, total_rows=9, missing_dates=[], rows_rejected=0
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        ("rows", None, "-"),
+        ("comment", "", "-"),
+        ("online", True, "yes"),
+        ("rows", 1234567, "1,234,567"),
+        ("snapshot", 1234567, "1234567"),
+        ("bytes", 0, "0 B"),
+        ("bytes", 1536, "1.5 KB"),
+        ("at", datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC), "2024-01-02 03:04:05"),
+        ("columns", ["a", "b"], "a, b"),
+        ("columns", [], "-"),
+        ("details", {"a": 1}, "a=1"),
+        ("details", {}, "-"),
+        ("ingestion", INGESTION, None),
+    ],
+)
+def test_cells(key: str, value: object, shown: str | None) -> None:
+    found = cell(key, value)
+    assert found == shown if shown is not None else "total ingestions 2" in found.replace("_", " ")
+
+
+@given(text=st.text())
+def test_no_text_drives_a_terminal(text: str) -> None:
+    shown = printable(text)
+    assert all(unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp") for character in shown)
+    assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+    if text.isprintable():
+        assert shown == text
+
+
+def width(text: str) -> int:
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+@given(rows=st.lists(st.tuples(st.text(max_size=8), st.integers()), min_size=1, max_size=5))
+def test_columns_line_up(rows: list[tuple[str, int]]) -> None:
+    heading, *lines = table(("name", "snapshot"), [list(row) for row in rows]).split("\n")
+    assert len(lines) == len(rows)
+    assert {width(line) for line in (heading, *lines)} == {width(heading)}
+
+
+def test_a_block() -> None:
+    assert block([("rows", 1000), ("updated_at", None)]) == "rows        1,000\nupdated at  -"
+
+
+@given(name=st.text(max_size=10), known=st.lists(st.text(max_size=10), max_size=5))
+def test_the_nearest_is_one_of_the_known(name: str, known: list[str]) -> None:
+    hint = nearest(name, known)
+    assert hint is None or any(candidate in hint for candidate in known)
+    if name in known and name:
+        assert hint is not None
