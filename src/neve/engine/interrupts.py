@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_PATIENCE = 3.0
+_ASKING = 3.0
+_ANSWERING = 20.0
 _PAUSE = 0.1
 _PY4J = ("KeyboardInterrupt while sending command.", "Exception while sending command.")
 Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
@@ -57,13 +58,23 @@ def _unless_py4j(record: logging.LogRecord) -> bool:
 
 
 def _handler(context: SparkContext) -> Callable[[int, FrameType | None], None]:
+    busy = threading.Lock()
+
     def interrupt(_: int, __: FrameType | None) -> None:
+        if not busy.acquire(blocking=False):
+            raise KeyboardInterrupt
+        try:
+            end_calls()
+        finally:
+            busy.release()
+        raise KeyboardInterrupt
+
+    def end_calls() -> None:
         client: Any = context._gateway and context._gateway._gateway_client
         own = client and client.get_thread_connection()
         _cancel(context)
         if own is not None and own not in client.deque:
             _break_off(context, own)
-        raise KeyboardInterrupt
 
     return interrupt
 
@@ -71,7 +82,7 @@ def _handler(context: SparkContext) -> Callable[[int, FrameType | None], None]:
 def _cancel(context: SparkContext) -> None:
     canceller = threading.Thread(target=_cancel_jobs, args=(context,), name="neve-cancel", daemon=True)
     canceller.start()
-    canceller.join(_PATIENCE)
+    canceller.join(_ASKING)
 
 
 def _cancel_jobs(context: SparkContext) -> None:
@@ -82,11 +93,17 @@ def _cancel_jobs(context: SparkContext) -> None:
 
 
 def _break_off(context: SparkContext, connection: Any) -> None:
-    """Ends the call under way: cancels until it answers, as it may not have begun its job yet, then closes its line."""
-    deadline = time.monotonic() + _PATIENCE
-    while not _answered(connection, _PAUSE) and time.monotonic() < deadline:
-        _cancel(context)
-    connection.close()
+    """Ends the call under way: cancels until it answers, then closes its line.
+
+    The call may not have begun its job yet, and on a busy machine that takes seconds: giving up before would leave a
+    job that nobody ends. A second Ctrl-C breaks off at once.
+    """
+    deadline = time.monotonic() + _ANSWERING
+    try:
+        while not _answered(connection, _PAUSE) and time.monotonic() < deadline:
+            _cancel(context)
+    finally:
+        connection.close()
 
 
 def _answered(connection: Any, seconds: float) -> bool:
