@@ -24,6 +24,8 @@ step() {
 }
 
 step plain -m "not spark" --numprocesses "${WORKERS:-2}" "$@"
+# Tests run much code seldom: Java's second compiler would cost a quarter of their time and never pay it back.
+export JAVA_TOOL_OPTIONS="${JAVA_TOOL_OPTIONS:-} -XX:TieredStopAtLevel=1"
 step spark -m spark --numprocesses "${SPARK_WORKERS:-2}" --dist loadfile "$@"
 
 [ "$failed" -eq 0 ] || say "tests failed: see above"

@@ -154,7 +154,7 @@ def test_however_files_come_a_date_holds_all_its_files_once_it_is_loaded(
     """Files come again and again and time passes; the table is a dict that each load of a date replaces."""
     now, known, table = NOW, dict[str, SubmittedFile](), dict[date, dict[str, datetime]]()
     for number, seconds, force in [*steps, (0, 0, True)]:
-        now += timedelta(seconds=seconds)
+        now += timedelta(seconds=seconds, microseconds=1)  # a file that comes again is known by its time
         row = submitted(f"f{number}", day=number // 3, size=100).model_copy(update={"submitted_at": now})
         known[row.path] = row
         rows = list(known.values())
