@@ -23,15 +23,16 @@ from neve.model.names import TableName
 from neve.model.refresh import Frontier, Pin, RefreshAction, RefreshReceipt
 from neve.model.results import Reason
 from neve.services.context import Context
-from neve.services.dynamic.definitions import FRONTIER, Definition, understand
+from neve.services.dynamic.definitions import FRONTIER, Definition, understand_again
 from neve.services.ledger import branch_of
 from neve.services.look import RUN_ID
 from neve.services.row_changes import RowChanges, changes_since
 from neve.services.runs import Progress, recorded
 from neve.sql.delta import Analysis, DeltaQuery, Moments, Version, derive, full
+from neve.sql.freezing import thawed
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 STORED = "_neve_stored"
 
@@ -128,12 +129,17 @@ def refresh_table(context: Context, definition: Definition, pins: Pins) -> Refre
     return _receipt(refresh, began=began, run=run, done=done)
 
 
+def fill(context: Context, definition: Definition, pins: Pins, run: Progress) -> Applied:
+    """Brings a table that nobody sees yet to its query, as a part of another run."""
+    return _carry_out(context, decide(context, definition, pins), run)
+
+
 def decide(context: Context, definition: Definition, pins: Pins) -> Refresh:
     """What a refresh will do; no Spark."""
     facts = context.catalog.facts(definition.name)
     first = Refresh(
         definition=definition,
-        analysis=understand(context, definition.query, definition.options, but=definition.name),
+        analysis=understand_again(context, definition),
         facts=facts,
         before=frontier_of(facts),
         after=Frontier(
@@ -229,7 +235,7 @@ def _carry_out(context: Context, refresh: Refresh, run: Progress) -> Applied:
         provide_all(spark, query, refresh)
         provide(spark, STORED, refresh.table, refresh.base, query.columns)
         changes = compare(spark, query.sql, STORED, query.columns)
-    with kept(changes) as done:
+    with kept(unfrozen(changes, refresh.definition)) as done:
         if done == Applied(0, 0):
             _move_on(context, refresh)
             return done
@@ -238,6 +244,12 @@ def _carry_out(context: Context, refresh: Refresh, run: Progress) -> Applied:
             apply_changes(spark, branch, query.columns, kind=apply.kind, keys=apply.keys, summary=summary)
             run.snapshot_after = publish(spark, branch, base=refresh.base)
     return done
+
+
+def unfrozen(changes: DataFrame, definition: Definition) -> DataFrame:
+    """Net changes of rows that may change: a frozen one neither comes nor goes."""
+    predicate = definition.options.immutable_where
+    return changes if predicate is None else changes.where(thawed(predicate))
 
 
 def _initialise(context: Context, spark: SparkSession, refresh: Refresh, run: Progress) -> Applied:
