@@ -12,8 +12,6 @@ from tests.spark.test_dynamic import QUERIES, Work
 from neve.errors import (
     CommitConflict,
     DependentsExist,
-    InvalidInput,
-    InvalidSchema,
     Refused,
 )
 from neve.lake import Lake
@@ -41,81 +39,6 @@ def run(work: Work, statement: str) -> list[dict[str, Any]]:
     """A statement through SQL; what it answers."""
     rows = work.lake.sql(statement.replace("{ns}", work.namespace), write=True).collect()
     return [json.loads(row.answer) for row in rows]
-
-
-def test_options_are_changed_in_place_and_what_cannot_be_is_refused_whole(work: Work, cli: Cli) -> None:
-    work.declare("metrics")
-    before = facts_of(work, "metrics")
-    (receipt,) = run(
-        work,
-        "ALTER DYNAMIC TABLE {ns}.metrics SET TARGET_LAG = '10 minutes', COMMENT = 'per customer' "
-        "REFRESH_MODE = INCREMENTAL PARTITIONED BY (bucket(4, customer_id)) CLUSTER BY (n desc)",
-    )
-    assert receipt["details"]["target_lag"] == {"before": "0:05:00", "after": "0:10:00"}
-    facts = facts_of(work, "metrics")
-    assert (facts.uuid, facts.current_snapshot_id) == (before.uuid, before.current_snapshot_id)
-    assert [str(item) for item in facts.partition_by] == ["bucket(4, customer_id)"]
-    assert facts.properties["comment"] == "per customer"
-    shown = work.lake.dynamic(work.named("metrics")).show()
-    assert (shown.target_lag, shown.refresh_mode, shown.comment) == ("10m", "INCREMENTAL", "per customer")
-    work.write("INSERT INTO {ns}.orders VALUES (7, 1, 5, null, null), (8, 77, 1, null, null)")
-    assert work.refresh()["metrics"].refresh == "INCREMENTAL"
-    work.check("metrics")
-
-    here = state_of(work, "metrics")
-    table = work.lake.dynamic(work.named("metrics"))
-    assert table.alter({"TARGET_LAG": "10 minutes"}).reason.code == "same_definition"  # type: ignore[union-attr]
-    with pytest.raises(InvalidSchema, match="no column nothing"):
-        table.alter({"PARTITIONED_BY": "nothing", "TARGET_LAG": "1 hour"})
-    with pytest.raises(InvalidInput, match="no option TARGT_LAG"):
-        table.alter({"TARGT_LAG": "1 hour"})
-    assert state_of(work, "metrics") == here, "nothing, not even a part of it, was changed"
-    work.declare("numbered", query="SELECT id,\n row_number() OVER (ORDER BY id) AS n FROM {ns}.orders")
-    here = state_of(work, "numbered")
-    with pytest.raises(Refused, match=r"cannot follow changes: .*\(line 2, column"):
-        run(work, "ALTER DYNAMIC TABLE {ns}.numbered SET REFRESH_MODE = INCREMENTAL")
-    assert state_of(work, "numbered") == here
-
-    code, out, err = cli(
-        "dynamic", "alter", work.named("metrics"), "--set", "TARGET_LAG=downstream", "--unset", "comment"
-    )
-    assert (code, "DOWNSTREAM" in out) == (0, True), err
-    code, out, _ = cli("dynamic", "show", work.named("metrics"), "-o", "json")
-    assert (code, json.loads(out)["target_lag"], json.loads(out)["comment"]) == (0, "DOWNSTREAM", None)
-    (described,) = run(work, "DESCRIBE DYNAMIC TABLE {ns}.metrics")
-    assert described == json.loads(out)
-    run(work, "ALTER DYNAMIC TABLE {ns}.metrics UNSET PARTITIONED BY, CLUSTER BY")
-    assert facts_of(work, "metrics").partition_by == ()
-    work.write("DELETE FROM {ns}.orders WHERE id = 8")
-    assert work.refresh("metrics")["metrics"].refresh == "INCREMENTAL"
-    work.check("metrics")
-
-
-def test_suspension_goes_down_the_graph_and_names_get_through(work: Work, cli: Cli) -> None:
-    for name in ("details", "metrics", "by_region", "top"):
-        work.declare(name)
-    assert cli("dynamic", "suspend", work.named("metrics"))[0] == 0
-    receipts = work.lake.dynamic(work.named("details")).suspend()
-    assert [receipt.table for receipt in receipts] == [work.named("details"), work.named("by_region")]
-    assert receipts[1].details["because"] == f"{work.named('details')}, which it needs, is suspended"
-    work.write("INSERT INTO {ns}.orders VALUES (7, 1, 5, null, null)")
-    own = {
-        TableName.parse(r.table).name for r in work.lake.dynamic.refresh() if r.table.startswith(work.namespace + ".")
-    }
-    assert own == set()
-    assert work.refresh("details")["details"].refresh == "INCREMENTAL", "a named table is refreshed"
-    assert set(work.refresh("details+")) == {"details"}, "those that it leads to are still suspended"
-    receipts = work.lake.dynamic(work.named("details")).resume()
-    assert [receipt.table for receipt in receipts] == [
-        work.named("details"),
-        work.named("by_region"),
-        work.named("top"),
-    ], "the user suspended metrics, and that stays"
-    assert [row["suspended_by"] for row in run(work, "DESCRIBE DYNAMIC TABLE {ns}.metrics")] == ["user"]
-    assert run(work, "ALTER DYNAMIC TABLE {ns}.metrics RESUME")[0]["action"] == "resume"
-    assert run(work, "ALTER DYNAMIC TABLE {ns}.metrics RESUME")[0]["reason"]["code"] == "nothing_to_do"
-    work.refresh()
-    work.compare("details", "metrics", "by_region", "top")
 
 
 def test_another_query_is_built_aside_and_swapped_in(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,6 +102,107 @@ def test_another_query_is_built_aside_and_swapped_in(work: Work, monkeypatch: py
     assert _bag(work, "details") == work.bag(wider.replace("{ns}", work.namespace))
     tables = [row.tableName for row in work.lake.sql(f"SHOW TABLES IN lake.{work.namespace}").collect()]
     assert not [name for name in tables if name.startswith("_neve")], "what was built aside is gone"
+
+
+def test_frozen_rows_neither_come_nor_go_nor_change(work: Work) -> None:
+    """The model: frozen rows as they were when they were frozen, the rest as the query has it now."""
+    lines = "SELECT id, amount, note FROM {ns}.orders"
+    work.declare("lines", "IMMUTABLE WHERE (note = 'x')", lines)
+    work.declare("metrics", "IMMUTABLE WHERE (customer_id < 2)")
+    numbered = "SELECT id, row_number() OVER (ORDER BY id, amount) AS place FROM {ns}.orders"
+    work.declare("numbered", "IMMUTABLE WHERE (place <= 2)", numbered)
+    queries = {"lines": (lines, "note = 'x'"), "metrics": (QUERIES["metrics"], "customer_id < 2")}
+    queries["numbered"] = (numbered, "place <= 2")
+    frozen = {name: work.bag(f"SELECT * FROM {work.named(name)} WHERE {p}") for name, (_, p) in queries.items()}
+    assert {name: sum(bag.values()) for name, bag in frozen.items()} == {"lines": 3, "metrics": 1, "numbered": 2}
+
+    def check() -> None:
+        for name, (query, predicate) in queries.items():
+            text = f"SELECT * FROM ({query.replace('{ns}', work.namespace)}) WHERE ({predicate}) IS NOT TRUE"
+            assert _bag(work, name) == frozen[name] + work.bag(text), name
+            assert (difference := work.lake.dynamic(work.named(name)).verify()).missing == 0, name
+            assert difference.surplus == 0, name
+
+    check()
+    work.write(
+        "UPDATE {ns}.orders SET amount = 99 WHERE id IN (1, 3)",
+        "DELETE FROM {ns}.orders WHERE id = 2",
+        "INSERT INTO {ns}.orders VALUES (7, 1, 5, null, 'x'), (8, 2, 6, null, null), (9, null, 1, null, 'y')",
+    )
+    done = work.refresh()
+    assert [done[name].refresh for name in queries] == ["INCREMENTAL", "INCREMENTAL", "FULL"]
+    check()
+    run(work, "ALTER DYNAMIC TABLE {ns}.lines SET REFRESH_MODE = FULL")
+    work.write("UPDATE {ns}.orders SET note = 'y' WHERE id IN (1, 9)", "UPDATE {ns}.orders SET note = 'x' WHERE id = 8")
+    assert work.refresh("lines")["lines"].refresh == "FULL"
+    check()
+    with pytest.raises(Refused, match="some are frozen"):
+        run(work, "ALTER DYNAMIC TABLE {ns}.metrics SET FLOAT_SUMS = FAST")
+    run(work, "ALTER DYNAMIC TABLE {ns}.metrics UNSET IMMUTABLE WHERE")
+    assert work.refresh("metrics")["metrics"].refresh == "REINITIALIZE", "what was frozen is computed anew"
+    work.check("metrics")
+
+
+def test_the_document_by_every_door_and_doors_that_stay_closed(work: Work, cli: Cli, tmp_path: Any) -> None:
+    file = tmp_path / "order_details.sql"
+    head = "CREATE DYNAMIC TABLE lake.{ns}.deep.order_details (id COMMENT 'the order', amount, name, region)\n"
+    query = QUERIES["details"].replace("{ns}", "lake.{ns}")
+    text = f"{head}TARGET_LAG = '5 minutes'\nCOMMENT = 'flat'\nAS\n{query};\n".replace("{ns}", work.namespace)
+    file.write_text(text.replace(";\n", ";\nGROUP BY customer_id;\n"))
+    code, _, err = cli("dynamic", "create", "-f", str(file))
+    assert (code, "line 5" in err, "the query ends at this ;" in err) == (2, True, True), err
+    file.write_text(text)
+    assert cli("dynamic", "create", "-f", str(file))[0] == 0
+    deep = f"{work.namespace}.deep.order_details"
+    shown = work.lake.dynamic(deep).show()
+    assert (shown.columns[0].comment, shown.comment) == ("the order", "flat")
+    again = text.replace("DYNAMIC TABLE", "DYNAMIC TABLE IF NOT EXISTS")
+    assert work.lake.dynamic.create(again)[0].reason.code == "already_exists"  # type: ignore[union-attr]
+    assert run(work, "SHOW DYNAMIC TABLES LIKE 'order!_%'") == []
+    assert [row["table"] for row in run(work, "SHOW DYNAMIC TABLES LIKE 'order_det%'")] == [deep]
+    floats = "SELECT note, sum(CAST(amount AS double)) AS total FROM {ns}.orders GROUP BY note"
+    work.declare("floats", query=floats)
+    (receipt,) = run(work, "ALTER DYNAMIC TABLE {ns}.floats SET FLOAT_SUMS = FAST")
+    assert (receipt["action"], receipt["details"]["rows_compared"]) == ("replace", False)
+    run(work, f"ALTER DYNAMIC TABLE {deep} SET PARTITIONED BY (region) CLUSTER BY (id)")
+    work.write("INSERT INTO {ns}.orders VALUES (7, 1, 5, null, 'x')", "DELETE FROM {ns}.orders WHERE id = 1")
+    done = {receipt.table: receipt for receipt in work.lake.dynamic.refresh([deep, work.named("floats")])}
+    assert {receipt.refresh for receipt in done.values()} == {"INCREMENTAL"}
+    assert work.bag(f"SELECT * FROM {deep}") == work.bag(query.replace("{ns}", work.namespace))
+    assert _bag(work, "floats") == work.bag(floats.replace("{ns}", work.namespace))
+
+    here = work.lake._context.catalog.facts(TableName.parse(deep)).metadata_location
+    for statement in (
+        "INSERT INTO {t} SELECT * FROM {t}",
+        "FROM {ns}.orders INSERT INTO {ns}.orders SELECT * INSERT INTO {t} SELECT id, 1, note, note",
+        "DELETE FROM {t} d WHERE id = 1",
+        "UPDATE {t} SET id = 1",
+        "MERGE INTO {t} AS d USING {ns}.orders o ON d.id = o.id WHEN MATCHED THEN DELETE",
+        "TRUNCATE TABLE {t}",
+        "INSERT OVERWRITE lake.{t} SELECT * FROM {t}",
+        "INSERT INTO {t}.branch_main SELECT * FROM {t}",
+        "ALTER TABLE {t} ADD COLUMN x int",
+        "ALTER TABLE {t} SET TBLPROPERTIES ('neve.dynamic' = '{}')",
+        "ALTER TABLE {t} RENAME TO {ns}.deep.else",
+        "CREATE OR REPLACE TABLE {t} AS SELECT 1 AS x",
+        "DROP TABLE {t}",
+        "CALL lake.system.set_current_snapshot(table => '{t}', snapshot_id => 1)",
+        "USE lake.{ns}.deep; INSERT INTO order_details SELECT * FROM order_details",
+    ):
+        with pytest.raises(Refused, match="is a dynamic table"):
+            work.lake.sql(statement.replace("{t}", deep).replace("{ns}", work.namespace), write=True)
+    assert work.lake._context.catalog.facts(TableName.parse(deep)).metadata_location == here
+    work.write(f"ALTER TABLE {deep} CREATE TAG kept", f"CALL lake.system.rewrite_data_files(table => 'lake.{deep}')")
+    work.write(f"INSERT INTO {{ns}}.orders SELECT id, 1, 1, null, null FROM {deep} LIMIT 1")
+    refreshed = work.lake.dynamic(deep).refresh()
+    assert refreshed.refresh == "INCREMENTAL"
+    assert cli(*(refreshed.undo or "").split()[1:], "--yes")[0] == 0, "a refresh can be taken back"
+    assert (work.lake.dynamic(deep).verify().missing, work.lake.dynamic(deep).refresh().refresh) == (0, "INCREMENTAL")
+    run(work, f"CREATE OR REPLACE DYNAMIC TABLE {deep} TARGET_LAG = '1 hour' AS SELECT id FROM {{ns}}.orders")
+    with pytest.raises(Refused, match="is not the result of its query"):
+        work.lake.table(deep).rollback(str(refreshed.snapshot_after))
+    assert run(work, f"DROP DYNAMIC TABLE {deep}")[0]["action"] == "delete"
+    assert run(work, f"DROP DYNAMIC TABLE IF EXISTS {deep} CASCADE")[0]["reason"]["code"] == "not_there"
 
 
 def _replace(work: Work, name: str, query: str, options: str = "") -> list[dict[str, Any]]:

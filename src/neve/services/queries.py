@@ -10,6 +10,7 @@ from neve.errors import InvalidInput, InvalidName, NeedsWrite, NeveError, TableN
 from neve.model.ingest import is_hidden
 from neve.model.names import CATALOG, DEFAULT_NAMESPACE, Namespace, TableName, quote, split_name
 from neve.plan.moments import parse_time
+from neve.plan.tables import refuse_dynamic
 from neve.services.context import Context
 from neve.services.directory_tables.tables import find
 from neve.services.registry import is_directory
@@ -53,6 +54,8 @@ def run_sql(
         raise NeedsWrite(f"this would change the lake: {_short(writing[0].text)}", hint="add --write to let it")
     if writing and as_of is not None:
         raise InvalidInput("a statement that writes cannot be run as of an earlier time")
+    for statement in writing:
+        refuse_dynamic_targets(context, spark, statement.placed, namespace)
     texts = [statement.placed if as_of is None else _placed_as_of(statement, as_of) for statement in statements]
     use_namespace(spark, namespace)
     try:
@@ -102,9 +105,39 @@ def _run(context: Context, spark: SparkSession, statement: Statement, text: str,
             if found == text:
                 raise
         return _run(context, spark, statement, found, writes=False)
+    from neve.engine.statements import current_namespace
+
+    refuse_dynamic_targets(context, spark, text, current_namespace(spark))
     with recorded(context, "sql", None, plan={"sql": statement.text}) as progress:
         progress.details["sql"] = statement.text
         return run(spark, text)
+
+
+def refuse_dynamic_targets(context: Context, spark: SparkSession, text: str, namespace: Namespace) -> None:
+    """Keeps a statement from writing to a dynamic table: what its query decides, nobody else does."""
+    from neve.engine.statements import targets
+
+    for parts in targets(spark, text):
+        name = _named(parts, namespace)
+        if name is not None and context.catalog.exists(name):
+            refuse_dynamic(
+                context.catalog.facts(name),
+                verb="write to",
+                instead="write to what it reads; ALTER or CREATE OR REPLACE DYNAMIC TABLE changes how it is declared",
+            )
+
+
+def _named(parts: tuple[str, ...], namespace: Namespace) -> TableName | None:
+    """The table that a statement means; None for a branch, which is not what readers see, and for what is no name."""
+    names = parts[1:] if len(parts) > 1 and parts[0] == CATALOG else parts
+    if len(names) > 1 and names[-1].startswith("branch_"):
+        if names[-1] != "branch_main":
+            return None
+        names = names[:-1]
+    try:
+        return TableName.parse(".".join(map(quote, names if len(names) > 1 else (*namespace, *names))))
+    except InvalidName:
+        return None
 
 
 def _qualified(context: Context, spark: SparkSession, text: str, error: TableNotFound) -> str:

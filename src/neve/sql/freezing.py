@@ -32,8 +32,9 @@ def check_predicate(predicate: str, columns: Sequence[Field], result: Analysis) 
         found = analyse(asked, {_TABLE: tuple(columns)})
     except NeveError as exc:
         raise type(exc)(f"IMMUTABLE WHERE: {_PLACE.sub('', exc.message)}", hint=exc.hint) from exc
-    condition = tree.args["where"]
-    if set(tree.args) - {key for key, value in tree.args.items() if not value} - {"expressions", "from_", "where"}:
+    condition = tree.args.get("where")
+    says_more = any(value for key, value in tree.args.items() if key not in ("expressions", "from_", "where"))
+    if condition is None or not isinstance(condition.this, exp.Paren) or says_more:
         raise InvalidQuery("IMMUTABLE WHERE: one condition is needed, nothing else")
     if condition.find(exp.Query, exp.AggFunc, exp.Window) is not None:
         raise InvalidQuery("IMMUTABLE WHERE: a condition over one row is needed, without subqueries and aggregates")

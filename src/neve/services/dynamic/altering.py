@@ -29,6 +29,7 @@ from neve.services.dynamic.replacing import rebuild, refuse_broken_readers, refu
 from neve.services.dynamic.settling import record_swap
 from neve.services.dynamic.validation import check_options, earlier, typed_columns
 from neve.services.lifecycle import rename_table
+from neve.services.registry import is_taken
 from neve.services.runs import receipt_of, recorded
 
 _DEFAULTS = {field.name: field.default for field in fields(DynamicOptions)}
@@ -120,7 +121,8 @@ def rename_dynamic(context: Context, name: TableName, new: TableName) -> Receipt
     """Another name for the table. While tables read it, it keeps its own: their queries say so."""
     definition = find_definition(context, name)
     graph = {other: known.sources for other, known in all_definitions(context).items() if other != name}
-    waves({**graph, new: definition.sources})
+    if not is_taken(context, new):  # somebody's query may speak of a table that is gone
+        waves({**graph, new: definition.sources})
     return rename_table(context, name, new)
 
 

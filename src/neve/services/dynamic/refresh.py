@@ -18,12 +18,12 @@ from neve.engine.refresh import Applied, apply_changes, compare, kept, load_all,
 from neve.engine.staging import publish, staged
 from neve.errors import Refused
 from neve.model.commands import neve
-from neve.model.facts import TableFacts
+from neve.model.facts import Snapshot, TableFacts
 from neve.model.names import TableName
 from neve.model.refresh import Frontier, Pin, RefreshAction, RefreshReceipt
 from neve.model.results import Reason
 from neve.services.context import Context
-from neve.services.dynamic.definitions import FRONTIER, Definition, understand_again
+from neve.services.dynamic.definitions import FRONTIER, Definition, definition_of, understand_again
 from neve.services.ledger import branch_of
 from neve.services.look import RUN_ID
 from neve.services.row_changes import RowChanges, changes_since
@@ -102,6 +102,17 @@ def frontier_of(facts: TableFacts) -> Frontier | None:
         if snapshot.operation != "replace":
             return None
     return None
+
+
+def check_rollback(facts: TableFacts, target: Snapshot) -> None:
+    """Refuses to go back to rows that are not the result of the table's query: those of another query, or of nobody."""
+    definition = definition_of(facts)
+    then = frontier_of(replace(facts, current_snapshot_id=target.id))
+    if definition is not None and (then is None or then.fingerprint != definition.fingerprint):
+        raise Refused(
+            f"cannot roll back {facts.name}: snapshot {target.id} is not the result of its query",
+            hint="roll back to a snapshot that a refresh has made since the query is what it is",
+        )
 
 
 def refresh_table(context: Context, definition: Definition, pins: Pins) -> RefreshReceipt:
