@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def shop(lake: Lake) -> Lake:
     return lake
 
 
-def test_options_change_in_one_commit_and_nothing_else_does(shop: Lake) -> None:
+def test_options_change_in_one_commit_and_nothing_else_does(shop: Lake, cli: Cli) -> None:
     table, before = shop.dynamic("totals"), facts_of(shop, "totals")
     receipt = table.alter(
         {
@@ -83,7 +84,7 @@ def test_options_change_in_one_commit_and_nothing_else_does(shop: Lake) -> None:
             "DEDUPLICATION": "false",
         }
     )
-    assert receipt.details["target_lag"] == {"before": "0:05:00", "after": "DOWNSTREAM"}
+    assert receipt.details["target_lag"] == {"before": "5m", "after": "DOWNSTREAM"}
     after = facts_of(shop, "totals")
     assert (after.uuid, after.columns) == (before.uuid, before.columns)
     assert ([str(item) for item in after.partition_by], len(after.sort_by)) == (["bucket(4, customer)"], 1)
@@ -93,7 +94,8 @@ def test_options_change_in_one_commit_and_nothing_else_does(shop: Lake) -> None:
     assert (shown.refresh_mode, shown.follows_changes, shown.dependants) == ("INCREMENTAL", True, ["default.big"])
     assert shop.table("totals").show().comment == "per customer"
     assert table.alter({"TARGET_LAG": "DOWNSTREAM"}).run_id is None, "it is so already"
-    table.alter(unset=["COMMENT", "PARTITIONED_BY", "CLUSTER_BY", "REFRESH_MODE", "DEDUPLICATION"])
+    assert cli(*shlex.split(str(receipt.undo))[1:]).code == 0
+    assert table.show().target_lag == "5m"
     shown, facts = table.show(), facts_of(shop, "totals")
     assert (shown.comment, shown.refresh_mode, shown.partition_by, facts.partition_by) == (None, "AUTO", [], ())
     assert "comment" not in facts.properties
@@ -240,6 +242,14 @@ def test_doors_that_write_rows_are_closed(shop: Lake, cli: Cli, tmp_path: Path) 
     assert facts_of(shop, "totals").metadata_location == here
     table.set({"write.parquet.compression-codec": "zstd"})
     assert json.loads(facts_of(shop, "totals").properties[DEFINITION])["query"] == QUERIES["totals"]
+
+
+def test_a_script_that_mixes_is_refused_before_any_of_it_runs(shop: Lake, cli: Cli) -> None:
+    said = cli("sql", "--write", "ALTER DYNAMIC TABLE totals SUSPEND;\nGROUP BY customer")
+    assert (said.code, "line 2, column 1" in said.err, "has a ; ended a query too early" in said.err) == (2, True, True)
+    said = cli("sql", "SHOW DYNAMIC TABLES; ALTER DYNAMIC TABLE totals SUSPEND")
+    assert (said.code, "ALTER DYNAMIC TABLE totals SUSPEND" in said.err) == (6, True)
+    assert shop.dynamic("totals").show().state == "active"
 
 
 def test_a_statement_is_judged_with_places_of_its_own(shop: Lake) -> None:

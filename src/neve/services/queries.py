@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from neve.errors import InvalidInput, InvalidName, NeedsWrite, NeveError, TableNotFound, Unsupported
+from neve.errors import InvalidInput, InvalidName, InvalidQuery, NeedsWrite, NeveError, TableNotFound, Unsupported
 from neve.model.ingest import is_hidden
 from neve.model.names import CATALOG, DEFAULT_NAMESPACE, Namespace, TableName, quote, split_name
 from neve.plan.moments import parse_time
@@ -71,11 +71,18 @@ def run_sql(
 def _run_dynamic(context: Context, statements: Sequence[Statement], *, write: bool) -> DataFrame:
     """Statements about dynamic tables: what they answer, as rows of JSON beside the table's name."""
     from neve.services.dynamic.statements import carry_out, changes_something
-    from neve.sql.dynamic import parse_dynamic
+    from neve.sql.dynamic import is_dynamic, parse_dynamic
 
+    if other := [statement for statement in statements if not is_dynamic(statement.text)]:
+        raise InvalidQuery(
+            f"line {other[0].line}, column {other[0].column}: {_short(other[0].text)} stands among statements about "
+            "dynamic tables",
+            hint="run it by itself; or has a ; ended a query too early?",
+        )
     asked = [parse_dynamic(statement.placed) for statement in statements]
-    if not write and any(map(changes_something, asked)):
-        raise NeedsWrite(f"this would change the lake: {_short(statements[0].text)}", hint="add --write to let it")
+    changing = [statement.text for statement, each in zip(statements, asked, strict=True) if changes_something(each)]
+    if changing and not write:
+        raise NeedsWrite(f"this would change the lake: {_short(changing[0])}", hint="add --write to let it")
     answers = [answer for statement in asked for answer in carry_out(context, statement)]
     rows = [(getattr(answer, "table", ""), answer.model_dump_json()) for answer in answers]
     return context.session.spark.createDataFrame(rows, "table string, answer string")

@@ -22,6 +22,7 @@ from neve.services.dynamic.definitions import (
     SUSPENDED_BY,
     Definition,
     all_definitions,
+    describe_lag,
     find_definition,
     understand_again,
 )
@@ -91,6 +92,7 @@ def change_options(
         )
         run.details = told
         run.snapshot_after = facts.current_snapshot_id
+        run.undo = _undo(definition, wanted.options)
     return receipt_of(run)
 
 
@@ -180,8 +182,20 @@ def _differences(before: DynamicOptions, after: DynamicOptions) -> dict[str, Jso
     return {key: {"before": old[key], "after": new[key]} for key in new if old[key] != new[key]}
 
 
+def _undo(before: Definition, after: DynamicOptions) -> str | None:
+    """The command that gives options their values back; none where only comments of columns were changed."""
+    old, new = (_told(options) for options in (before.options, after))
+    words: list[str] = []
+    for key in (key for key in new if old[key] != new[key]):
+        word = {"partition_by": "PARTITIONED_BY"}.get(key, key.upper())
+        is_default = getattr(before.options, key) == _DEFAULTS[key]
+        words += ["--unset", word] if is_default else ["--set", f"{word}={old[key]}"]
+    return neve("dynamic", "alter", before.name.short, *words) if words else None
+
+
 def _told(options: DynamicOptions) -> dict[str, str | None]:
     values = {field.name: getattr(options, field.name) for field in fields(options)}
+    values["target_lag"] = describe_lag(options.target_lag)
     return {
         key: None if value is None else ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
         for key, value in values.items()
