@@ -13,6 +13,7 @@ from neve.errors import (
     CommitConflict,
     DependentsExist,
     Refused,
+    Unsupported,
 )
 from neve.lake import Lake
 from neve.model.names import TableName
@@ -198,7 +199,11 @@ def test_the_document_by_every_door_and_doors_that_stay_closed(work: Work, cli: 
     assert refreshed.refresh == "INCREMENTAL"
     assert cli(*(refreshed.undo or "").split()[1:], "--yes")[0] == 0, "a refresh can be taken back"
     assert (work.lake.dynamic(deep).verify().missing, work.lake.dynamic(deep).refresh().refresh) == (0, "INCREMENTAL")
-    run(work, f"CREATE OR REPLACE DYNAMIC TABLE {deep} TARGET_LAG = '1 hour' AS SELECT id FROM {{ns}}.orders")
+    other = f"CREATE OR REPLACE DYNAMIC TABLE {deep} TARGET_LAG = '1 hour' AS SELECT id, note AS {{}} FROM {{{{ns}}}}.orders"
+    with pytest.raises(Unsupported, match="region partitions files"):
+        run(work, other.format("remark"))
+    run(work, other.format("region"))
+    assert work.bag(f"SELECT * FROM {deep}") == work.bag(f"SELECT id, note FROM {work.named('orders')}")
     with pytest.raises(Refused, match="is not the result of its query"):
         work.lake.table(deep).rollback(str(refreshed.snapshot_after))
     assert run(work, f"DROP DYNAMIC TABLE {deep}")[0]["action"] == "delete"

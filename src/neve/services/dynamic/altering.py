@@ -68,7 +68,7 @@ def change_options(
     if options.float_sums != definition.options.float_sums:
         refuse_frozen(wanted, what="FLOAT_SUMS")
         columns = _commented(context, wanted, typed_columns(context, wanted, analysis))
-        return rebuild(context, wanted, analysis, columns, before=earlier(context, definition))
+        return rebuild(context, wanted, analysis, columns, held=definition, before=earlier(context, definition))
     facts = context.catalog.facts(definition.name)
     named = [replace(column, comment=(comments or {}).get(column.name, column.comment)) for column in facts.columns]
     changes = [

@@ -64,4 +64,4 @@ def _replace(context: Context, asked: CreateDynamic, held: Definition) -> list[R
         return [change_options(context, held, asked.options, comments=comments)]
     definition = definition_from(context, asked, analysis)
     columns = stored_columns(context, asked, definition, analysis)
-    return [rebuild(context, definition, analysis, columns, before=before)]
+    return [rebuild(context, definition, analysis, columns, held=held, before=before)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from neve.errors import CommitConflict, DependentsExist, NeveError, Refused, Unsupported
+from neve.errors import CommitConflict, DependentsExist, NeveError, Refused, StalePlan, Unsupported
 from neve.model.facts import TableFacts
 from neve.model.names import TableName, aside_name
 from neve.model.results import Reason, Receipt
@@ -20,7 +20,7 @@ from neve.model.types import Field, Type
 from neve.plan.evolution import layout_changes, metrics_of, reshape, same_columns
 from neve.plan.tables import STATE
 from neve.services.context import Context
-from neve.services.dynamic.definitions import SUSPENDED_BY, Definition, all_definitions, understand_again
+from neve.services.dynamic.definitions import SUSPENDED_BY, Definition, all_definitions, definition_of, understand_again
 from neve.services.dynamic.refresh import fill, pin
 from neve.services.look import RUN_ID
 from neve.services.runs import Progress, receipt_of, recorded
@@ -33,9 +33,10 @@ def rebuild(
     analysis: Analysis,
     columns: Sequence[Field],
     *,
+    held: Definition,
     before: Analysis | None,
 ) -> Receipt:
-    """Puts another definition and its rows in the place of a table's; all of it at once, or nothing.
+    """Puts another definition and its rows in the place of those that were looked at; all of it at once, or nothing.
 
     Raises:
         DependentsExist: a table that reads this one needs a column that would go or change; they are named.
@@ -47,6 +48,8 @@ def rebuild(
             hint="drop the table and create it",
         )
     facts = context.catalog.facts(definition.name)
+    if definition_of(facts) != held:
+        raise StalePlan(f"{definition.name} was changed meanwhile", hint="look at it and decide again")
     refuse_broken_readers(context, {definition.name: tuple(columns)})
     check_spec(_spec(definition, columns))
     changes = reshape(facts, columns, context.catalog.ever_partitioned_by(definition.name))
@@ -57,7 +60,7 @@ def rebuild(
         try:
             _reshape(context, aside, facts, definition, changes)
             _refill(context, replace(definition, name=aside), run, keep=keep)
-            if not context.catalog.supersede(definition.name, aside, expected=base):
+            if base != facts.metadata_location or not context.catalog.supersede(definition.name, aside, expected=base):
                 raise CommitConflict(f"{definition.name} was changed meanwhile", hint="try again; nothing was changed")
         finally:
             context.catalog.forget_aside(aside)
