@@ -199,7 +199,8 @@ def test_the_document_by_every_door_and_doors_that_stay_closed(work: Work, cli: 
     assert refreshed.refresh == "INCREMENTAL"
     assert cli(*(refreshed.undo or "").split()[1:], "--yes")[0] == 0, "a refresh can be taken back"
     assert (work.lake.dynamic(deep).verify().missing, work.lake.dynamic(deep).refresh().refresh) == (0, "INCREMENTAL")
-    other = f"CREATE OR REPLACE DYNAMIC TABLE {deep} TARGET_LAG = '1 hour' AS SELECT id, note AS {{}} FROM {{{{ns}}}}.orders"
+    other = f"CREATE OR REPLACE DYNAMIC TABLE {deep} TARGET_LAG = '1 hour' AS "
+    other += f"SELECT id, note AS {{}} FROM {work.named('orders')}"
     with pytest.raises(Unsupported, match="region partitions files"):
         run(work, other.format("remark"))
     run(work, other.format("region"))
