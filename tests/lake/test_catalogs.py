@@ -9,7 +9,15 @@ import pytest
 from tests.lake.lakes import check_healthy, facts, names
 from tests.postgres import Cluster
 
-from neve.errors import AlreadyExists, InvalidName, InvalidSchema, NamespaceNotFound, NotEmpty, TableNotFound
+from neve.errors import (
+    AlreadyExists,
+    InvalidName,
+    InvalidSchema,
+    NamespaceNotFound,
+    NotEmpty,
+    TableNotFound,
+    Unsupported,
+)
 from neve.lake import Lake
 from neve.model.names import TableName
 from neve.services.specs import alterations_from_words
@@ -147,3 +155,31 @@ def test_a_remote_catalog_that_is_not_there_is_said_plainly(tmp_path: Path, monk
     monkeypatch.setenv("NEVE_CATALOG__URI", "http://127.0.0.1:1")
     with pytest.raises(NeveError, match="catalog"):
         Lake.create(tmp_path / "lake")
+
+
+def test_names_that_change_what_they_mean_in_one_step(anywhere: Lake) -> None:
+    lake, catalog = anywhere, anywhere._context.catalog
+    one, other, aside = (TableName.parse(name) for name in ("one", "other", "_neve_aside_x"))
+    lake.tables.create("one", "id bigint")
+    lake.tables.create("other", "name string")
+    uuids = facts(lake, "one").uuid, facts(lake, "other").uuid
+    expected = facts(lake, "one").metadata_location, facts(lake, "other").metadata_location
+    if not catalog.exchanges:
+        with pytest.raises(Unsupported, match="in one step"):
+            catalog.exchange(one, other, expected=expected)
+        with pytest.raises(Unsupported, match="in one step"):
+            catalog.supersede(one, aside, expected=expected[0])
+        return
+    for stale in (("elsewhere", expected[1]), (expected[0], "elsewhere")):
+        assert not catalog.exchange(one, other, expected=stale)
+        assert (facts(lake, "one").uuid, facts(lake, "other").uuid) == uuids, "half of an exchange is undone"
+    assert catalog.exchange(one, other, expected=expected)
+    assert (facts(lake, "other").uuid, facts(lake, "one").uuid) == uuids
+    base = catalog.set_aside(one, aside)
+    catalog.set_properties(aside, put={"built": "aside"})
+    assert names(lake) == ["default.one", "default.other"]
+    assert not catalog.supersede(one, aside, expected="elsewhere")
+    assert "built" not in facts(lake, "one").properties
+    assert catalog.supersede(one, aside, expected=base)
+    assert (facts(lake, "one").properties["built"], catalog.exists(aside)) == ("aside", False)
+    catalog.forget_aside(aside)
