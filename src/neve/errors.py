@@ -31,6 +31,7 @@ Each class fixes a machine `code`, the CLI's exit code and the HTTP status; each
     ├─ EngineError             1 · 502   Spark
     │  ├─ SparkUnavailable
     │  └─ JobFailed
+    ├─ RefreshFailed           1 · 500   tables of a round of refreshes failed
     ├─ StorageError            1 · 503   the catalog or the warehouse cannot be read or written
     └─ StoreError              1 · 503   the state database
        └─ SchemaTooNew
@@ -177,6 +178,10 @@ class SparkUnavailable(EngineError):
 
 class JobFailed(EngineError):
     code = "job_failed"
+
+
+class RefreshFailed(NeveError):
+    code = "refresh_failed"
 
 
 class StorageError(NeveError):

@@ -48,6 +48,7 @@ from neve.services.directory_tables.tables import DirectoryTable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from neve.services.dynamic.rounds import Round
     from neve.services.row_changes import RowChanges
 
 
@@ -488,11 +489,26 @@ class DynamicTables:
 
         return list_dynamic(self._context)
 
-    def refresh(self, names: Sequence[str] = ()) -> builtins.list[RefreshReceipt]:
-        """Refreshes the named tables, or all, in the order of their graph; `+t` and `t+` reach along it."""
-        from neve.services.dynamic.tables import refresh_tables
+    def refresh(
+        self, names: Sequence[str] = (), *, downstream: bool = False, parallel: int | None = None, dry_run: bool = False
+    ) -> builtins.list[RefreshReceipt]:
+        """Refreshes the named tables, or all, in the order of their graph; `+t` and `t+` reach along it.
 
-        return refresh_tables(self._context, names)
+        Raises:
+            RefreshFailed: tables failed; the others had their turn. Where one table was refreshed, its own error.
+        """
+        done = self.round(names, downstream=downstream, parallel=parallel, dry_run=dry_run)
+        done.check()
+        return done.receipts
+
+    def round(
+        self, names: Sequence[str] = (), *, downstream: bool = False, parallel: int | None = None, dry_run: bool = False
+    ) -> Round:
+        """As `refresh`, but tables that failed are told in the answer among the others."""
+        from neve.services.dynamic.rounds import RoundRequest, run_round
+
+        selectors = [f"{name}+" if downstream and not name.endswith("+") else name for name in names]
+        return run_round(self._context, RoundRequest(selectors=selectors, parallel=parallel, dry_run=dry_run))
 
     def explain(self, name: str) -> Step:
         from neve.services.dynamic.tables import explain_dynamic

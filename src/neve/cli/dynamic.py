@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from neve.cli.options import Command, confirm, group, open_lake, read_text
-from neve.errors import CheckFailed
+from neve.errors import CheckFailed, InvalidInput, RefreshFailed
+
+if TYPE_CHECKING:
+    from neve.services.dynamic.rounds import Round
 
 app = group("Dynamic tables: declared by a query, kept equal to it.")
 
@@ -46,9 +49,30 @@ def refresh(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME…", help="t; +t with what it needs; t+ with what needs it.")
     ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every table, as without a name.")] = False,
+    downstream: Annotated[bool, typer.Option("--downstream", help="And those that need them: t+ for each.")] = False,
+    parallel: Annotated[
+        int | None, typer.Option("--parallel", min=1, help="At most so many at once; 1 is one after the other.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done, and why.")] = False,
 ) -> None:
-    """Bring tables up to date, in the order of their graph, by what changed."""
-    _emit(open_lake(create=True).dynamic.refresh(names or ()), empty="no dynamic tables yet")
+    """Bring tables up to date, in the order of their graph, by what changed.
+
+    A table that fails leaves out those that need it, and no others. Exits 1 when one failed.
+    """
+    if everything and names:
+        raise InvalidInput("--all is every table: leave out the names, or --all")
+    if downstream and not names:
+        raise InvalidInput("--downstream needs a table to begin with", hint="neve dynamic refresh NAME --downstream")
+    done = open_lake(create=True).dynamic.round(names or (), downstream=downstream, parallel=parallel, dry_run=dry_run)
+    emit_round(done)
+
+
+def emit_round(done: Round) -> None:
+    """Every table's outcome, and then the error that some failed."""
+    _emit(done.receipts, empty="no dynamic tables yet")
+    if done.errors:
+        raise RefreshFailed(done.told(), hint=None if done.dry_run else "neve runs retry --failed")
 
 
 @app.command("explain", cls=Command)

@@ -21,7 +21,7 @@ from neve.model.compaction import CompactionReceipt, Sources
 from neve.model.delta import Step
 from neve.model.ingest import DateRow, IngestReceipt
 from neve.model.periods import date_ranges
-from neve.model.refresh import RefreshReceipt
+from neve.model.refresh import RefreshReceipt, RefreshState
 from neve.model.results import Receipt, SnapshotRow, TableDetails, TableStatus
 from neve.model.runs import Run
 from neve.model.units import format_bytes
@@ -216,7 +216,14 @@ def _emit_text(answer: BaseModel | Sequence[BaseModel], rows: Sequence[BaseModel
         _print(block(list(answer)))
 
 
+_MARKS: dict[RefreshState, str] = {"FAILED": "✗", "UPSTREAM_FAILED": "–", "SKIPPED": "–"}
+
+
 def _emit_receipt(receipt: Receipt) -> None:
+    if isinstance(receipt, RefreshReceipt) and receipt.state in _MARKS:
+        detail = receipt.reason.detail if receipt.reason else ""
+        _print(f"{_MARKS[receipt.state]} {receipt.table} {receipt.state}: {detail}")
+        return
     if receipt.reason is not None and receipt.run_id is None and not receipt.dry_run:
         word = "skipped" if receipt.reason.code == "no_files" else "nothing to do"
         about = f" for {receipt.table}" if isinstance(receipt, RefreshReceipt) else ""
@@ -237,6 +244,8 @@ def _emit_receipt(receipt: Receipt) -> None:
 
 
 def _headline(receipt: Receipt) -> str:
+    if isinstance(receipt, RefreshReceipt) and receipt.dry_run:
+        return f"Would refresh {receipt.table}: {receipt.refresh}. Nothing was changed."
     if receipt.dry_run:
         return f"Would {receipt.action} {receipt.table}. Nothing was changed."
     match receipt:
@@ -256,6 +265,8 @@ def _own_lines(receipt: Receipt) -> list[tuple[str, object]]:
             return _ingest_lines(receipt)
         case CompactionReceipt():
             return _compaction_lines(receipt)
+        case RefreshReceipt(dry_run=True):
+            return [("reason", receipt.reason.detail if receipt.reason else "")]
         case RefreshReceipt():
             return [
                 ("reason", receipt.reason.detail if receipt.reason else ""),

@@ -262,6 +262,9 @@ def fresh_session(spark: SparkSession) -> SparkSession:
 
     It shares the catalog of the first: Spark would open another for each session, and never close its connections.
     """
+    if (thread := threading.current_thread()) is not threading.main_thread():
+        # Threads share the cores fairly: a long refresh does not keep the short ones waiting.
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", thread.name)
     session = spark.newSession()
     catalogs = [each._jsparkSession.sessionState().catalogManager() for each in (spark, session)]
     field: Any = catalogs[1].getClass().getDeclaredField("catalogs")

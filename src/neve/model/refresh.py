@@ -10,6 +10,9 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 from neve.model.results import Answer, Reason, Receipt
 
 RefreshAction = Literal["NO_DATA", "INCREMENTAL", "FULL", "REINITIALIZE"]
+RefreshState = Literal["SCHEDULED", "SUCCEEDED", "FAILED", "UPSTREAM_FAILED", "SKIPPED"]
+"""How a refresh ended; SCHEDULED is one that was only decided."""
+RefreshTrigger = Literal["MANUAL", "SCHEDULED", "CREATION"]
 
 
 class Pin(BaseModel):
@@ -24,7 +27,9 @@ class Pin(BaseModel):
 class Frontier(BaseModel):
     """What the rows of a dynamic table are the result of: a query, a present moment, and sources.
 
-    `snapshot` is the table's own that this is said of, where it is said apart from it.
+    `base` are the plain tables below it, directly or through other dynamic tables: two tables agree when their bases
+    do. `settled` says that the same sources always give the same rows, so that nothing need be looked at again while
+    they are the same. `snapshot` is the table's own that this is said of, where it is said apart from it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,16 +37,44 @@ class Frontier(BaseModel):
     fingerprint: str
     at: AwareDatetime
     sources: Mapping[str, Pin]
+    base: Mapping[str, Pin] = {}
+    settled: bool = False
     snapshot: int | None = None
 
 
-class RefreshReceipt(Receipt):
-    """A receipt with what became of the rows."""
+class CommittedRefresh(BaseModel):
+    """What the commit of a refresh says of itself beside the frontier. Rows are None where only the commit counts them.
 
-    refresh: RefreshAction
-    rows_inserted: int
-    rows_deleted: int
+    Fields that a later version adds are passed over, so that its tables can still be read.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    action: RefreshAction
+    reason: Reason
+    trigger: RefreshTrigger
+    round_id: str | None
+    rows_inserted: int | None
+    rows_deleted: int | None
     rows_changed_in_sources: int
+
+
+class RefreshReceipt(Receipt):
+    """A receipt with what became of the rows, or why nothing did.
+
+    `refresh` is None where nothing was decided. `upstream` is the table whose failure kept this one from its turn.
+    """
+
+    round_id: str | None = None
+    state: RefreshState = "SUCCEEDED"
+    refresh: RefreshAction | None
+    trigger: RefreshTrigger = "MANUAL"
+    error_code: str | None = None
+    upstream: str | None = None
+    data_timestamp: AwareDatetime | None = None
+    rows_inserted: int = 0
+    rows_deleted: int = 0
+    rows_changed_in_sources: int = 0
 
 
 class DynamicRow(Answer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -22,6 +22,9 @@ from neve.sql.delta import Analysis, Schema, analyse
 
 DEFINITION = "neve.dynamic"
 FRONTIER = "neve.dynamic.frontier"
+REFRESH = "neve.dynamic.refresh"
+STATE = "neve.dynamic.state"
+SUSPENDED = "SUSPENDED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,17 +84,39 @@ def find_definition(context: Context, name: TableName) -> Definition:
 
 
 def all_definitions(context: Context) -> dict[TableName, Definition]:
-    found = (definition_of(facts) for facts in all_facts(context))
+    return definitions_in(all_facts(context))
+
+
+def definitions_in(tables: Iterable[TableFacts]) -> dict[TableName, Definition]:
+    found = (definition_of(facts) for facts in tables)
     return {definition.name: definition for definition in found if definition is not None}
 
 
 def understand(context: Context, query: str, options: DynamicOptions, *, but: TableName | None = None) -> Analysis:
     """The query over the lake's tables; the table itself is not one of them."""
     schemas: Mapping[str, Schema] = {
-        str(facts.name): tuple(column for column in facts.columns if not is_hidden(column.name))
-        for facts in all_facts(context)
-        if facts.name != but
+        str(facts.name): _readable_columns(facts) for facts in all_facts(context) if facts.name != but
     }
+    return _analysed(query, schemas, options)
+
+
+def understand_again(context: Context, definition: Definition) -> Analysis:
+    """The query of a declared table, over its sources as they are now: no other table is looked at."""
+    schemas: Mapping[str, Schema] = {
+        str(name): _readable_columns(context.catalog.facts(name)) for name in definition.sources
+    }
+    return _analysed(definition.query, schemas, definition.options)
+
+
+def is_suspended(facts: TableFacts) -> bool:
+    return facts.properties.get(STATE) == SUSPENDED
+
+
+def _readable_columns(facts: TableFacts) -> Schema:
+    return tuple(column for column in facts.columns if not is_hidden(column.name))
+
+
+def _analysed(query: str, schemas: Mapping[str, Schema], options: DynamicOptions) -> Analysis:
     return analyse(query, schemas, float_sums="fast" if options.float_sums == "FAST" else "exact")
 
 

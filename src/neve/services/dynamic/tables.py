@@ -9,11 +9,11 @@ from neve.errors import AlreadyExists, InvalidInput, InvalidQuery, NeveError, Re
 from neve.model.delta import Step
 from neve.model.dynamic import THRESHOLD, CreateDynamic
 from neve.model.names import TableName
-from neve.model.refresh import Difference, DynamicRow, RefreshReceipt
+from neve.model.refresh import Difference, DynamicRow
 from neve.model.results import Reason, Receipt
 from neve.model.specs import TableSpec
 from neve.model.types import Field
-from neve.plan.graph import choose, waves
+from neve.plan.graph import waves
 from neve.services.changes import create_table
 from neve.services.context import Context
 from neve.services.deletion import delete_table
@@ -25,7 +25,8 @@ from neve.services.dynamic.definitions import (
     find_definition,
     understand,
 )
-from neve.services.dynamic.refresh import STORED, Pins, decide, frontier_of, pin, provide_all, refresh_table
+from neve.services.dynamic.refresh import STORED, Pins, decide, frontier_of, pin, provide_all
+from neve.services.dynamic.rounds import refresh_tables
 from neve.services.look import live_rows
 from neve.services.registry import is_taken
 from neve.sql.applying import HASH, ORDINAL
@@ -55,7 +56,7 @@ def create_dynamic(context: Context, asked: CreateDynamic) -> list[Receipt]:
     receipts: list[Receipt] = [create_table(context, spec, own=definition.properties())]
     if asked.options.initialize == "ON_CREATE":
         try:
-            receipts += refresh_tables(context, [asked.name.short])
+            receipts += refresh_tables(context, [asked.name.short], trigger="CREATION")
         except BaseException:
             delete_table(context, asked.name, force=True)
             raise
@@ -82,20 +83,6 @@ def validate(context: Context, asked: CreateDynamic) -> Analysis:
         said = "; ".join(map(str, analysis.reasons))
         raise Refused(f"{asked.name} cannot follow changes: {said}", hint="use REFRESH_MODE = AUTO or FULL")
     return analysis
-
-
-def refresh_tables(context: Context, selectors: Sequence[str] = ()) -> list[RefreshReceipt]:
-    """One round: every base table is looked at once, and each table reads those before it as they are after them."""
-    definitions = all_definitions(context)
-    graph = {name: definition.sources for name, definition in definitions.items()}
-    chosen = choose(graph, selectors)
-    base = {source for name in graph for source in graph[name] if source not in graph}
-    pins = pin(context, base)
-    receipts = []
-    for name in (name for wave in waves(graph) for name in wave if name in chosen):
-        parents = {source for source in graph[name] if source in graph}
-        receipts.append(refresh_table(context, definitions[name], pins.joined_by(pin(context, parents))))
-    return receipts
 
 
 def list_dynamic(context: Context) -> list[DynamicRow]:
