@@ -44,11 +44,15 @@ from collections.abc import Iterable
 
 
 class NeveError(Exception):
-    """Root of the tree: a sentence for people, a code for programs, and a hint on how to go on."""
+    """Root of the tree: a sentence for people, a code for programs, and a hint on how to go on.
+
+    `run_id` is the run that it ended, where there was one.
+    """
 
     code = "error"
     exit_code = 1
     http_status = 500
+    run_id: str | None = None
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)

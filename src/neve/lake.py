@@ -17,9 +17,10 @@ from neve.model.batching import BatchOutcome
 from neve.model.compaction import CompactionReceipt
 from neve.model.delta import Step
 from neve.model.dynamic import CreateDynamic
+from neve.model.history import RefreshRecord
 from neve.model.ingest import IngestReceipt
 from neve.model.names import TableName, parse_namespace
-from neve.model.refresh import Difference, DynamicRow, RefreshReceipt
+from neve.model.refresh import Difference, DynamicGraph, DynamicRow, RefreshReceipt
 from neve.model.results import (
     CheckRow,
     DateCount,
@@ -485,9 +486,31 @@ class DynamicTables:
         return explain(validate(self._context, _declaration(sql)))
 
     def list(self) -> builtins.list[DynamicRow]:
-        from neve.services.dynamic.tables import list_dynamic
+        """Every dynamic table: how fresh it is, how it is refreshed, and how that went last."""
+        from neve.services.dynamic.look import list_dynamic
 
         return list_dynamic(self._context)
+
+    def graph(self, name: str | None = None) -> DynamicGraph:
+        """Who reads whom, in the order of refreshes; of one table, what it needs and what needs it."""
+        from neve.services.dynamic.look import graph_of
+
+        return graph_of(self._context, None if name is None else TableName.parse(name))
+
+    def history(
+        self, name: str | None = None, *, failed: bool = False, limit: int = 20
+    ) -> builtins.list[RefreshRecord]:
+        """The latest refreshes of a table, or of all, newest first; only those that failed, if wanted."""
+        from neve.services.dynamic.look import refresh_history
+
+        table = None if name is None else TableName.parse(name)
+        return refresh_history(self._context, table, failed=failed, limit=limit)
+
+    def recover(self) -> builtins.list[str]:
+        """Writes what the state database keeps of dynamic tables anew, from the catalog; what was missing."""
+        from neve.services.dynamic.history import recover
+
+        return recover(self._context)
 
     def refresh(
         self, names: Sequence[str] = (), *, downstream: bool = False, parallel: int | None = None, dry_run: bool = False
@@ -505,7 +528,8 @@ class DynamicTables:
         self, names: Sequence[str] = (), *, downstream: bool = False, parallel: int | None = None, dry_run: bool = False
     ) -> Round:
         """As `refresh`, but tables that failed are told in the answer among the others."""
-        from neve.services.dynamic.rounds import RoundRequest, run_round
+        from neve.services.dynamic.laps import RoundRequest
+        from neve.services.dynamic.rounds import run_round
 
         selectors = [f"{name}+" if downstream and not name.endswith("+") else name for name in names]
         return run_round(self._context, RoundRequest(selectors=selectors, parallel=parallel, dry_run=dry_run))
@@ -517,9 +541,13 @@ class DynamicTables:
 
     def verify(self, name: str) -> Difference:
         """Computes the query anew at the table's frontier and compares."""
-        from neve.services.dynamic.tables import verify_dynamic
+        return self.verify_all([name])[0]
 
-        return verify_dynamic(self._context, TableName.parse(name))
+    def verify_all(self, names: Sequence[str] = ()) -> builtins.list[Difference]:
+        """As `verify`, for several tables (`t`, `+t`, `t+`) or all."""
+        from neve.services.dynamic.verify import verify_tables
+
+        return verify_tables(self._context, names)
 
     def drop(self, name: str, *, cascade: bool = False) -> builtins.list[Receipt]:
         from neve.services.dynamic.statements import drop_dynamic
@@ -562,3 +590,12 @@ class Runs:
 
     def show(self, run_id: str) -> Run:
         return self._context.store.runs.get(run_id)
+
+    def retry(self, run_id: str | None = None, *, parallel: int | None = None) -> Round | None:
+        """Refreshes the tables of a round that failed, and those left out; without an id, all that failed last.
+
+        None when there is nothing to do again.
+        """
+        from neve.services.dynamic.retry import retry
+
+        return retry(self._context, run_id, parallel=parallel)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from neve.cli.options import Command, confirm, group, open_lake, read_text
+from neve.cli.options import Command, confirm, group, open_lake, options, read_text, say
 from neve.errors import CheckFailed, InvalidInput, RefreshFailed
 
 if TYPE_CHECKING:
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 app = group("Dynamic tables: declared by a query, kept equal to it.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A dynamic table.")]
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="NAME…", help="t; +t with what it needs; t+ with what needs it.")
+]
 File = Annotated[Path, typer.Option("-f", "--file", help="A file with one CREATE DYNAMIC TABLE statement.")]
 
 
@@ -46,9 +49,7 @@ def list_() -> None:
 
 @app.command("refresh", cls=Command)
 def refresh(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME…", help="t; +t with what it needs; t+ with what needs it.")
-    ] = None,
+    names: Names = None,
     everything: Annotated[bool, typer.Option("--all", help="Every table, as without a name.")] = False,
     downstream: Annotated[bool, typer.Option("--downstream", help="And those that need them: t+ for each.")] = False,
     parallel: Annotated[
@@ -82,12 +83,54 @@ def explain(name: Name) -> None:
 
 
 @app.command("verify", cls=Command)
-def verify(name: Name) -> None:
-    """Compute the query anew and compare. Exits 5 when the rows differ."""
-    found = open_lake(create=True).dynamic.verify(name)
-    _emit(found)
-    if found.missing or found.surplus:
-        raise CheckFailed(f"{found.table} lacks {found.missing:,} rows and has {found.surplus:,} too many")
+def verify(
+    names: Names = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every dynamic table.")] = False,
+) -> None:
+    """Compute queries anew and compare; some of the rows that differ are shown. Exits 5 when there are any."""
+    if everything == bool(names):
+        raise InvalidInput("give tables to verify, or --all")
+    found = open_lake(create=True).dynamic.verify_all(names or ())
+    _emit(found, empty="no dynamic tables yet")
+    if wrong := [row for row in found if row.missing or row.surplus]:
+        told = "; ".join(f"{row.table} lacks {row.missing:,} rows and has {row.surplus:,} too many" for row in wrong)
+        raise CheckFailed(told)
+
+
+@app.command("history", cls=Command)
+def history(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only of this table.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only those that failed or were left out.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 20,
+) -> None:
+    """The latest refreshes, newest first: what was done, why, how many rows, and what went wrong."""
+    _emit(open_lake(create=True).dynamic.history(name, failed=failed, limit=limit), empty="no refreshes yet")
+
+
+@app.command("graph", cls=Command)
+def graph(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only what it needs and what needs it.")] = None,
+    form: Annotated[
+        Literal["text", "dot", "mermaid"], typer.Option("--format", help="text: a tree; dot, mermaid: for a drawing.")
+    ] = "text",
+) -> None:
+    """Who reads whom, and in which order tables are refreshed."""
+    from neve.cli.graphs import drawn
+
+    found = open_lake(create=True).dynamic.graph(name)
+    if options.output != "table" and form == "text":
+        _emit(found)
+    elif not found.waves:
+        say("no dynamic tables yet")
+    else:
+        print(drawn(found, form))  # noqa: T201
+
+
+@app.command("recover", cls=Command)
+def recover() -> None:
+    """Write what the state database keeps of dynamic tables anew, from the catalog alone."""
+    for line in open_lake(create=True).dynamic.recover() or ["nothing was missing"]:
+        say(line)
 
 
 @app.command("drop", cls=Command)

@@ -19,15 +19,45 @@ from neve.model.batching import BatchOutcome
 from neve.model.commands import neve
 from neve.model.compaction import CompactionReceipt, Sources
 from neve.model.delta import Step
+from neve.model.history import RefreshRecord
 from neve.model.ingest import DateRow, IngestReceipt
 from neve.model.periods import date_ranges
-from neve.model.refresh import RefreshReceipt, RefreshState
+from neve.model.refresh import DynamicRow, RefreshReceipt, RefreshState
 from neve.model.results import Receipt, SnapshotRow, TableDetails, TableStatus
 from neve.model.runs import Run
 from neve.model.units import format_bytes
 
 _COLUMNS: dict[type[BaseModel], tuple[str, ...]] = {
     Run: ("run_id", "kind", "table_name", "state", "started_at", "finished_at", "error_message"),
+    RefreshRecord: (
+        "name",
+        "state",
+        "refresh_action",
+        "refresh_trigger",
+        "refresh_end_time",
+        "rows_inserted",
+        "rows_deleted",
+        "reason_detail",
+        "state_message",
+        "run_id",
+    ),
+    DynamicRow: (
+        "table",
+        "freshness",
+        "target_lag",
+        "current_lag",
+        "data_timestamp",
+        "refresh_mode",
+        "reason",
+        "last_state",
+        "last_action",
+        "last_refresh_at",
+        "next_due",
+        "last_error",
+        "warning",
+        "rows",
+        "bytes",
+    ),
     SnapshotRow: (
         "snapshot",
         "at",

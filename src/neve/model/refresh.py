@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict, JsonValue
 
 from neve.model.results import Answer, Reason, Receipt
 
@@ -13,6 +13,7 @@ RefreshAction = Literal["NO_DATA", "INCREMENTAL", "FULL", "REINITIALIZE"]
 RefreshState = Literal["SCHEDULED", "SUCCEEDED", "FAILED", "UPSTREAM_FAILED", "SKIPPED"]
 """How a refresh ended; SCHEDULED is one that was only decided."""
 RefreshTrigger = Literal["MANUAL", "SCHEDULED", "CREATION"]
+Freshness = Literal["fresh", "due", "late", "unknown", "suspended"]
 
 
 class Pin(BaseModel):
@@ -57,12 +58,15 @@ class CommittedRefresh(BaseModel):
     rows_inserted: int | None
     rows_deleted: int | None
     rows_changed_in_sources: int
+    strategy: str | None = None
+    estimates: Mapping[str, JsonValue] | None = None
 
 
 class RefreshReceipt(Receipt):
     """A receipt with what became of the rows, or why nothing did.
 
     `refresh` is None where nothing was decided. `upstream` is the table whose failure kept this one from its turn.
+    `strategy` is how the rows were computed and written, `estimates` what that choice was made by.
     """
 
     round_id: str | None = None
@@ -75,25 +79,63 @@ class RefreshReceipt(Receipt):
     rows_inserted: int = 0
     rows_deleted: int = 0
     rows_changed_in_sources: int = 0
+    strategy: str | None = None
+    estimates: Mapping[str, JsonValue] | None = None
 
 
 class DynamicRow(Answer):
-    """A dynamic table in a list."""
+    """A dynamic table in a list: how fresh it is, how it is refreshed, and how that went last.
+
+    `warning` says that the next refresh may have to be a full one, before it is.
+    """
 
     table: str
+    scheduling_state: Literal["ACTIVE", "SUSPENDED"]
+    freshness: Freshness
     target_lag: str
+    current_lag: str | None
+    data_timestamp: AwareDatetime | None
     refresh_mode: str
     follows_changes: bool
     reason: Reason | None
+    last_state: RefreshState | None
+    last_action: RefreshAction | None
+    last_refresh_at: AwareDatetime | None
+    last_rows_inserted: int | None
+    last_rows_deleted: int | None
+    next_due: AwareDatetime | None
+    last_error: str | None
+    warning: Reason | None
     rows: int | None
     bytes: int
-    refreshed: bool
+
+
+class Edge(Answer):
+    upstream: str
+    downstream: str
+
+
+class DynamicGraph(Answer):
+    """Dynamic tables in the order of their refresh, those of one wave side by side; `tables` are the plain ones."""
+
+    waves: list[list[str]]
+    tables: list[str]
+    edges: list[Edge]
+
+
+class DifferingRow(Answer):
+    """A row, and how often it is there too often or too seldom."""
+
+    count: int
+    row: dict[str, JsonValue]
 
 
 class Difference(Answer):
-    """How the stored rows differ from the query at the frontier."""
+    """How the stored rows differ from the query at the frontier, with a few of those that do."""
 
     table: str
     rows: int | None
     missing: int
     surplus: int
+    missing_rows: list[DifferingRow]
+    surplus_rows: list[DifferingRow]

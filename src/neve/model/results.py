@@ -119,6 +119,7 @@ class ReferenceRow(Answer):
     kind: Literal["branch", "tag"]
     snapshot: int
     at: datetime | None
+    purpose: str | None = None
 
 
 class PropertyRow(Answer):

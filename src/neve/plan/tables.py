@@ -31,6 +31,7 @@ from neve.model.splits import Key, from_property, key_type, to_property
 from neve.model.types import Field, Primitive, Type
 
 FORMAT_VERSION = "format-version"
+DEFINITION = "neve.dynamic"
 SOURCES = "neve.sources"
 DELETING = "neve.deleting"
 _OWN = "neve."

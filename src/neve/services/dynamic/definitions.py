@@ -15,12 +15,11 @@ from neve.model.facts import TableFacts
 from neve.model.ingest import is_hidden
 from neve.model.layout import parse_sort_field, parse_transform
 from neve.model.names import TableName
-from neve.plan.tables import SOURCES
+from neve.plan.tables import DEFINITION, SOURCES
 from neve.services.context import Context
 from neve.services.look import all_facts
 from neve.sql.delta import Analysis, Schema, analyse
 
-DEFINITION = "neve.dynamic"
 FRONTIER = "neve.dynamic.frontier"
 REFRESH = "neve.dynamic.refresh"
 STATE = "neve.dynamic.state"
@@ -94,16 +93,19 @@ def definitions_in(tables: Iterable[TableFacts]) -> dict[TableName, Definition]:
 
 def understand(context: Context, query: str, options: DynamicOptions, *, but: TableName | None = None) -> Analysis:
     """The query over the lake's tables; the table itself is not one of them."""
-    schemas: Mapping[str, Schema] = {
-        str(facts.name): _readable_columns(facts) for facts in all_facts(context) if facts.name != but
-    }
-    return _analysed(query, schemas, options)
+    return _analysed(query, {facts.name: facts.columns for facts in all_facts(context) if facts.name != but}, options)
 
 
-def understand_again(context: Context, definition: Definition) -> Analysis:
-    """The query of a declared table, over its sources as they are now: no other table is looked at."""
-    schemas: Mapping[str, Schema] = {
-        str(name): _readable_columns(context.catalog.facts(name)) for name in definition.sources
+def understand_again(
+    context: Context, definition: Definition, *, instead: Mapping[TableName, Schema] | None = None
+) -> Analysis:
+    """The query of a declared table, over its sources as they are now: no other table is looked at.
+
+    `instead` are columns of sources that are known already.
+    """
+    given = instead or {}
+    schemas = {
+        name: given[name] if name in given else context.catalog.facts(name).columns for name in definition.sources
     }
     return _analysed(definition.query, schemas, definition.options)
 
@@ -112,12 +114,12 @@ def is_suspended(facts: TableFacts) -> bool:
     return facts.properties.get(STATE) == SUSPENDED
 
 
-def _readable_columns(facts: TableFacts) -> Schema:
-    return tuple(column for column in facts.columns if not is_hidden(column.name))
-
-
-def _analysed(query: str, schemas: Mapping[str, Schema], options: DynamicOptions) -> Analysis:
-    return analyse(query, schemas, float_sums="fast" if options.float_sums == "FAST" else "exact")
+def _analysed(query: str, schemas: Mapping[TableName, Schema], options: DynamicOptions) -> Analysis:
+    visible = {
+        str(name): tuple(column for column in columns if not is_hidden(column.name))
+        for name, columns in schemas.items()
+    }
+    return analyse(query, visible, float_sums="fast" if options.float_sums == "FAST" else "exact")
 
 
 def describe_lag(lag: Lag) -> str:

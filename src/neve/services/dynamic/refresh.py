@@ -121,7 +121,12 @@ def refresh_table(context: Context, definition: Definition, pins: Pins) -> Refre
     if refresh.action == "NO_DATA":
         _move_on(context, refresh)
         return _receipt(refresh, began=began)
-    plan: dict[str, JsonValue] = {"refresh": refresh.action, "reason": refresh.reason.detail}
+    plan: dict[str, JsonValue] = {
+        "refresh": refresh.action,
+        "reason": refresh.reason.detail,
+        "trigger": refresh.trigger,
+        "round_id": refresh.round_id,
+    }
     try:
         with recorded(context, "refresh", refresh.table, plan=plan, snapshot_before=refresh.base) as run:
             done = _carry_out(context, refresh, run)

@@ -14,8 +14,9 @@ from neve.plan.graph import downstream, waves
 from neve.services.context import Context
 from neve.services.deletion import delete_table
 from neve.services.dynamic.definitions import all_definitions, find_definition
+from neve.services.dynamic.look import list_dynamic
 from neve.services.dynamic.rounds import refresh_tables
-from neve.services.dynamic.tables import create_dynamic, explain_dynamic, list_dynamic
+from neve.services.dynamic.tables import create_dynamic, explain_dynamic
 from neve.services.registry import is_taken
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from neve.engine.refresh import compare, kept, provide
-from neve.errors import AlreadyExists, InvalidInput, InvalidQuery, NeveError, Refused, Unsupported
+from neve.engine.refresh import provide
+from neve.errors import AlreadyExists, InvalidQuery, Refused, Unsupported
 from neve.model.delta import Step
 from neve.model.dynamic import THRESHOLD, CreateDynamic
 from neve.model.names import TableName
-from neve.model.refresh import Difference, DynamicRow
 from neve.model.results import Reason, Receipt
 from neve.model.specs import TableSpec
 from neve.model.types import Field
@@ -21,13 +20,11 @@ from neve.services.dynamic.definitions import (
     Definition,
     all_definitions,
     definition_of,
-    describe_lag,
     find_definition,
     understand,
 )
-from neve.services.dynamic.refresh import STORED, Pins, decide, frontier_of, pin, provide_all
+from neve.services.dynamic.refresh import pin
 from neve.services.dynamic.rounds import refresh_tables
-from neve.services.look import live_rows
 from neve.services.registry import is_taken
 from neve.sql.applying import HASH, ORDINAL
 from neve.sql.columns import parse_type
@@ -85,34 +82,9 @@ def validate(context: Context, asked: CreateDynamic) -> Analysis:
     return analysis
 
 
-def list_dynamic(context: Context) -> list[DynamicRow]:
-    return [
-        _row(context, definition) for _, definition in sorted(all_definitions(context).items(), key=lambda i: str(i[0]))
-    ]
-
-
 def explain_dynamic(context: Context, name: TableName) -> Step:
     definition = find_definition(context, name)
     return explain(understand(context, definition.query, definition.options, but=name))
-
-
-def verify_dynamic(context: Context, name: TableName) -> Difference:
-    """Computes the query anew at the frontier and compares."""
-    from neve.engine.session import fresh_session
-
-    definition = find_definition(context, name)
-    facts = context.catalog.facts(name)
-    frontier = frontier_of(facts)
-    if frontier is None:
-        raise InvalidInput(f"{name} was never refreshed", hint=f"neve dynamic refresh {name.short}")
-    sources = {source: frontier.sources[str(source)] for source in definition.sources}
-    refresh = decide(context, definition, Pins(at=frontier.at, sources=sources))
-    spark = fresh_session(context.session.spark)
-    query = full(refresh.analysis, Version.NEW, moment=frontier.at)
-    provide_all(spark, query, refresh)
-    provide(spark, STORED, name, refresh.base, query.columns)
-    with kept(compare(spark, query.sql, STORED, query.columns)) as found:
-        return Difference(table=str(name), rows=live_rows(facts), missing=found.inserted, surplus=found.deleted)
 
 
 def _columns(context: Context, asked: CreateDynamic, definition: Definition, analysis: Analysis) -> tuple[Field, ...]:
@@ -157,26 +129,3 @@ def _existing(context: Context, asked: CreateDynamic) -> list[Receipt]:
     if asked.replace:
         raise Unsupported("CREATE OR REPLACE with another query is not supported yet", hint="drop it and create it")
     raise AlreadyExists(f"{asked.name} already exists", hint="drop it first, or write IF NOT EXISTS")
-
-
-def _row(context: Context, definition: Definition) -> DynamicRow:
-    facts = context.catalog.facts(definition.name)
-    reasons = _reasons(context, definition)
-    return DynamicRow(
-        table=str(definition.name),
-        target_lag=describe_lag(definition.options.target_lag),
-        refresh_mode=definition.options.refresh_mode,
-        follows_changes=not reasons,
-        reason=reasons[0] if reasons else None,
-        rows=live_rows(facts),
-        bytes=facts.current.total("files-size") if facts.current else 0,
-        refreshed=frontier_of(facts) is not None,
-    )
-
-
-def _reasons(context: Context, definition: Definition) -> list[Reason]:
-    try:
-        found: Iterable[Reason] = understand(context, definition.query, definition.options, but=definition.name).reasons
-    except NeveError as exc:
-        found = [Reason(code=exc.code, detail=exc.message)]
-    return list(found)
