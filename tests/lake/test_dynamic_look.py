@@ -217,7 +217,7 @@ def test_the_graph_in_every_form(diamond: Lake, cli: Cli) -> None:
         diamond.dynamic.graph("orders")
 
 
-def test_tags_hold_what_the_next_refresh_goes_on_from(diamond: Lake) -> None:
+def test_tags_hold_what_the_next_refresh_goes_on_from(diamond: Lake, cli: Cli) -> None:
     names = {name: hold_name(facts(diamond, name).uuid) for name in ("details", "metrics", "top")}
     diamond.dynamic.refresh()
     first = current(diamond, "orders")
@@ -233,6 +233,8 @@ def test_tags_hold_what_the_next_refresh_goes_on_from(diamond: Lake) -> None:
     assert written == 1 + 2 + 1, "the append, two frontiers by hand, and one commit for both tags"
     (purpose,) = {row.purpose for row in diamond.table("orders").references() if row.name == names["details"]}
     assert purpose == "the next refresh of default.details goes on from here"
+    assert purpose in cli("table", "show", "orders").out
+    assert purpose in cli("table", "tag", "orders").out
     diamond.table("top").rename("best")
     assert tags(diamond, "details") == {names["top"]: current(diamond, "details")}
     diamond.table("best").delete()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from neve.engine.errors import translated
 from neve.errors import RefreshFailed
 from neve.lake import Lake
 from neve.model.names import TableName
+from neve.services.dynamic import rounds
+from neve.services.dynamic.definitions import FRONTIER
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -90,11 +94,18 @@ def test_a_failure_leaves_out_only_what_is_below_it(work: Work, cli: Cli) -> Non
     assert work.bag(f"SELECT count(*) FROM {work.named('parts')}") == Counter([(2,)]), "as it was"
     with pytest.raises(RefreshFailed, match="1 of 3 tables failed"):
         work.lake.dynamic.refresh([work.named("parts")], downstream=True)
+    row = next(row for row in work.lake.dynamic.list() if row.table == work.named("parts"))
+    assert (row.last_state, "zero" in str(row.last_error)) == ("FAILED", True)
+    failed = work.lake.dynamic.history(work.named("parts"), failed=True)[0]
+    assert failed.run_id is not None
+    assert work.lake.runs.show(failed.run_id).state == "failed"
     work.write("UPDATE {ns}.numbers SET v = 5 WHERE id = 3")
-    again = work.round("parts", "sums", "deep", parallel=1)
-    assert {receipt.state for receipt in again.values()} == {"SUCCEEDED"}
+    code, out, err = cli("runs", "retry", failed.run_id, "--parallel", "1", "-o", "json")
+    assert code == 0, err
+    assert [row["table"] for row in json.loads(out)] == [work.named(name) for name in ("parts", "sums", "deep")]
     work.round()
     work.check()
+    assert cli("dynamic", "history", work.named("sums"), "--limit", "1")[1].count("SUCCEEDED") == 1
 
 
 def test_everything_that_a_table_reads_is_of_one_moment(work: Work) -> None:
@@ -120,3 +131,82 @@ def test_everything_that_a_table_reads_is_of_one_moment(work: Work) -> None:
     work.round()
     work.check()
     assert {(r.refresh, r.run_id) for r in work.round(parallel=4).values()} == {("NO_DATA", None)}
+
+
+def test_what_the_tables_know_outlives_the_state_database(work: Work, cli: Cli) -> None:
+    """History comes back from the commits, refreshes go on by what changed, and held snapshots survive expiry."""
+    work.declare(copy="SELECT id, v FROM {ns}.numbers", sums="SELECT v % 2 AS k, sum(v) AS s FROM {ns}.copy GROUP BY 1")
+    work.write("INSERT INTO {ns}.numbers VALUES (3, 31), (4, 40)")
+    first = work.round()
+    work.write("DELETE FROM {ns}.numbers WHERE id = 1", "INSERT INTO {ns}.numbers VALUES (5, 51)")
+    work.write(
+        "CALL lake.system.expire_snapshots(table => 'lake.{ns}.numbers', older_than => TIMESTAMP '2100-01-01', "
+        "retain_last => 1)"
+    )
+    assert len(work.lake.table(work.named("numbers")).history()) == 2, "the current one and the one that is held"
+    store = work.lake._context.store
+    told = {name: work.lake.dynamic.history(work.named(name)) for name in work.queries}
+    for table in ("dynamic_tables", "source_snapshots", "dependencies", "refresh_history"):
+        store._database.write(f"DELETE FROM {table}")
+    code, _, err = cli("dynamic", "recover")
+    assert (code, f"{work.named('copy')}: 2 refreshes" in err) == (0, True), err
+    for name, rows in told.items():
+        known = {row.run_id: row for row in work.lake.dynamic.history(work.named(name))}
+        for row in rows:
+            again = known[row.run_id]
+            for column in ("state", "refresh_action", "refresh_trigger", "reason_code", "reason_detail", "snapshot_id"):
+                assert getattr(again, column) == getattr(row, column), (name, column)
+            for column in ("rows_inserted", "rows_deleted", "source_snapshots", "round_id", "data_timestamp"):
+                assert getattr(again, column) == getattr(row, column), (name, column)
+    assert first["copy"].run_id in {row.run_id for row in work.lake.dynamic.history(work.named("copy"))}
+    assert {receipt.refresh for receipt in work.round().values()} == {"INCREMENTAL"}
+    work.check()
+
+
+def test_verify_shows_some_of_the_rows_that_differ(work: Work, cli: Cli) -> None:
+    work.declare(copy="SELECT id, v FROM {ns}.numbers", sums="SELECT sum(v) AS s FROM {ns}.numbers")
+    names = [work.named(name) for name in work.queries]
+    assert cli("dynamic", "verify", *names)[0] == 0
+    catalog, name = work.lake._context.catalog, TableName.parse(work.named("copy"))
+    frontier = json.loads(next(iter(catalog.facts(name).ancestors())).summary[FRONTIER])
+    work.write("UPDATE {ns}.copy SET v = NULL WHERE id = 1")
+    work.write("INSERT INTO {ns}.copy (id, v) SELECT 7, 7 FROM range(9)")
+    false = json.dumps({**frontier, "snapshot": catalog.facts(name).current_snapshot_id})
+    catalog.set_properties(name, put={FRONTIER: false})
+    code, out, err = cli("dynamic", "verify", *names, "-o", "json")
+    assert (code, f"{work.named('copy')} lacks 1 rows and has 10 too many" in err) == (5, True), err
+    found = {TableName.parse(row["table"]).name: row for row in json.loads(out)}
+    assert found["copy"]["missing_rows"] == [{"count": 1, "row": {"id": 1, "v": 10}}]
+    assert sorted(found["copy"]["surplus_rows"], key=str) == [
+        {"count": 1, "row": {"id": 1, "v": None}},
+        {"count": 9, "row": {"id": 7, "v": 7}},
+    ]
+    assert (found["sums"]["missing"], found["sums"]["surplus_rows"]) == (0, [])
+
+
+def test_an_interrupt_ends_the_refreshes_of_other_threads(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    work.declare(copy="SELECT id, v FROM {ns}.numbers", sums="SELECT sum(v) AS s FROM {ns}.numbers")
+    work.write("INSERT INTO {ns}.numbers VALUES (3, 30)")
+    working, real = threading.Semaphore(0), vars(rounds)["wait"]
+
+    def endless(context: Any, refresh: Any) -> Any:
+        working.release()
+        with translated():
+            return context.session.spark.range(10**15).selectExpr("sum(id % 7)").collect()
+
+    def interrupt(futures: Any, **options: Any) -> Any:
+        if "return_when" not in options:
+            return real(futures, **options)
+        working.acquire()
+        working.acquire()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rounds, "complete", endless)
+    monkeypatch.setattr(rounds, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        work.round(parallel=2)
+    monkeypatch.undo()
+    for name in work.queries:
+        assert work.lake.dynamic.history(work.named(name))[0].state == "FAILED"
+    assert {receipt.refresh for receipt in work.round().values()} == {"INCREMENTAL"}
+    work.check()

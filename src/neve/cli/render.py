@@ -358,10 +358,15 @@ def _date_range(rows: Sequence[DateRow]) -> str:
 
 
 def _emit_details(details: TableDetails) -> None:
-    apart = ("columns", "properties")
+    apart = ("columns", "properties", "references")
     _print(block([(key, value) for key, value in details if key not in apart]))
     _print("")
     _print(table(("column", "type", "required", "comment"), [[*dict(c).values()] for c in details.columns]))
+    if len(details.references) > 1:
+        _print("")
+        _print(
+            table(("reference", "kind", "snapshot", "at", "purpose"), [[*dict(r).values()] for r in details.references])
+        )
     if details.properties:
         _print("")
         _print(table(("property", "value"), [[key, value] for key, value in details.properties.items()]))

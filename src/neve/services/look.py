@@ -78,6 +78,7 @@ def show_table(context: Context, name: TableName) -> TableDetails:
         updated_at=facts.updated_at,
         properties=dict(sorted(facts.properties.items())),
         dependants=[str(other) for other in dependants_of(context, name)],
+        references=table_references(context, name),
     )
 
 

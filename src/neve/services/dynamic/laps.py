@@ -68,7 +68,7 @@ class Lap:
 
     def fail(self, name: TableName, error: Exception, *, code: str | None = None, duration_ms: int = 0) -> None:
         self.errors[name] = error
-        known = error if isinstance(error, NeveError) else NeveError(f"{type(error).__name__}: {error}")
+        known = error if isinstance(error, NeveError) else NeveError(_first_line(error))
         self.tell(name, "FAILED", Reason(code=code or known.code, detail=known.message))
         more = {"run_id": known.run_id, "duration_ms": duration_ms}
         self.receipts[name] = self.receipts[name].model_copy(update=more)
@@ -129,6 +129,10 @@ def begin(context: Context, request: RoundRequest) -> Lap:
         definitions=definitions,
         plan=plan,
     )
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
 
 
 def pin_of(facts: TableFacts) -> Pin:

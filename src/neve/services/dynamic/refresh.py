@@ -109,15 +109,13 @@ def frontier_of(facts: TableFacts) -> Frontier | None:
     return None
 
 
-def refresh_table(context: Context, definition: Definition, pins: Pins) -> RefreshReceipt:
-    """Brings the table to its query over the pinned sources.
+def complete(context: Context, refresh: Refresh) -> RefreshReceipt:
+    """Brings the table to its query over the pinned sources, as was decided; Spark only where rows may change.
 
     Raises:
-        Refused: the table is declared INCREMENTAL and cannot follow these changes; the reason is told.
         CommitConflict: another refresh was first; nothing was changed.
     """
     began = time.monotonic()
-    refresh = decide(context, definition, pins)
     if refresh.action == "NO_DATA":
         _move_on(context, refresh)
         return _receipt(refresh, began=began)
@@ -140,7 +138,12 @@ def refresh_table(context: Context, definition: Definition, pins: Pins) -> Refre
 
 
 def decide(context: Context, definition: Definition, pins: Pins) -> Refresh:
-    """What a refresh will do; no Spark."""
+    """What a refresh will do; no Spark.
+
+    Raises:
+        Refused: the table is declared INCREMENTAL and cannot follow these changes; the reason is told.
+        CommitConflict: another round brought the table to a later moment; nothing was changed.
+    """
     facts = context.catalog.facts(definition.name)
     analysis = understand_again(context, definition)
     first = Refresh(

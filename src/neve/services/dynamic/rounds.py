@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
@@ -21,10 +22,11 @@ from neve.services.context import Context
 from neve.services.dynamic.foresight import foresee
 from neve.services.dynamic.laps import Lap, RoundRequest, begin
 from neve.services.dynamic.recording import conclude, record
-from neve.services.dynamic.refresh import is_unchanged, nothing_to_do, refresh_table
+from neve.services.dynamic.refresh import Refresh, complete, decide, is_unchanged, nothing_to_do
 
 _MOST = 4
 """Beyond so many refreshes at once, the jobs of a local Spark only wait for each other."""
+_PAUSE = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +86,24 @@ def refresh_tables(
 
 
 def _go(lap: Lap) -> None:
-    """Each table as soon as those before it are done; in this thread where one is to run at a time."""
-    members = {*lap.plan.visits, *lap.plan.impossible}
-    sorter = TopologicalSorter({name: [s for s in lap.graph[name] if s in members] for name in members})
+    """Each table as soon as those before it are done.
+
+    What needs no Spark is done in the calling thread, and so is starting it: Ctrl-C is heard in the main thread only.
+    """
+    graph, members = lap.graph, {*lap.plan.visits, *lap.plan.impossible}
+    sorter = TopologicalSorter({name: [source for source in graph[name] if source in members] for name in members})
     sorter.prepare()
-    at_once = 1 if lap.request.dry_run else lap.request.parallel or _at_once(len(members))
+    at_once = lap.request.parallel or _at_once(len(members))
     running: dict[Future[None], TableName] = {}
-    with ThreadPoolExecutor(at_once, thread_name_prefix="neve-refresh") as pool:
+    with ThreadPoolExecutor(at_once, thread_name_prefix="neve-refresh") as pool, _interruptible(lap, running):
         while sorter.is_active():
             for name in sorted(sorter.get_ready(), key=str):
-                if _needs_turn(lap, name) and at_once > 1:
-                    running[pool.submit(_turn, lap, name)] = name
+                work = _decide(lap, name) if _needs_turn(lap, name) else None
+                if work is not None and at_once > 1:
+                    running[pool.submit(_carry_out, lap, work)] = name
                     continue
-                if name not in lap.receipts:
-                    _turn(lap, name)
+                if work is not None:
+                    _carry_out(lap, work)
                 record(lap, name)
                 sorter.done(name)
             if running:
@@ -105,6 +111,24 @@ def _go(lap: Lap) -> None:
                     name = running.pop(ended)
                     record(lap, name)
                     sorter.done(name)
+
+
+@contextmanager
+def _interruptible(lap: Lap, running: dict[Future[None], TableName]) -> Iterator[None]:
+    """Ctrl-C ends what runs in other threads too, and what became of it is written down.
+
+    A refresh may be between two jobs when they are cancelled: so they are until it has ended.
+    """
+    try:
+        yield
+    except BaseException:
+        while waiting := [future for future in running if not future.cancel() and not future.done()]:
+            lap.context.session.cancel_jobs()
+            wait(waiting, timeout=_PAUSE)
+        for future, name in running.items():
+            if not future.cancelled():
+                record(lap, name)
+        raise
 
 
 def _needs_turn(lap: Lap, name: TableName) -> bool:
@@ -125,15 +149,33 @@ def _needs_turn(lap: Lap, name: TableName) -> bool:
     return name not in lap.receipts
 
 
-def _turn(lap: Lap, name: TableName) -> None:
+def _decide(lap: Lap, name: TableName) -> Refresh | None:
+    """What is left to do on Spark; None where all is done, or failed, or was only to be told."""
     definition, began = lap.definitions[name], time.monotonic()
-    try:
+    with _failing(lap, name, began):
         if lap.request.dry_run:
             moving = [source for source in definition.sources if lap.will_move(source)]
             lap.receipts[name] = foresee(lap.context, definition, lap.pins(name), moving=moving)
-        else:
-            lap.receipts[name] = refresh_table(lap.context, definition, lap.pins(name))
-    except Exception as exc:  # noqa: BLE001 - whatever breaks one table, its siblings go on
+            return None
+        refresh = decide(lap.context, definition, lap.pins(name))
+        if refresh.action != "NO_DATA":
+            lap.context.session.spark  # noqa: B018 - starts it, in this thread
+            return refresh
+        lap.receipts[name] = complete(lap.context, refresh)
+    return None
+
+
+def _carry_out(lap: Lap, refresh: Refresh) -> None:
+    with _failing(lap, refresh.table, time.monotonic()):
+        lap.receipts[refresh.table] = complete(lap.context, refresh)
+
+
+@contextmanager
+def _failing(lap: Lap, name: TableName, began: float) -> Iterator[None]:
+    """Whatever breaks one table, its siblings go on."""
+    try:
+        yield
+    except Exception as exc:  # noqa: BLE001 - it is told in the table's receipt
         lap.fail(name, exc, duration_ms=round((time.monotonic() - began) * 1000))
 
 
