@@ -183,6 +183,9 @@ def test_suspended_tables_are_left_out_unless_named(diamond: Lake) -> None:
     diamond._context.catalog.set_properties(TableName.parse("details"), put={"neve.dynamic.state": "SUSPENDED"})
     states = {row.table: row.state for row in diamond.dynamic.refresh()}
     assert states == {"default.details": "SKIPPED", "default.metrics": "SUCCEEDED", "default.top": "SUCCEEDED"}
+    known = diamond._context.store.dynamic.get(facts(diamond, "details").uuid)
+    assert known is not None
+    assert known.scheduling_state == "SUSPENDED", "what was altered is remembered with the next round"
     assert diamond.dynamic.refresh(["details"])[0].state == "SUCCEEDED"
 
 

@@ -32,7 +32,7 @@ from neve.services.dynamic.definitions import (
     is_suspended,
 )
 from neve.services.dynamic.refresh import Pins, frontier_of
-from neve.services.ledger import branch_of
+from neve.services.ledger import settle_staged
 from neve.services.look import RUN_ID, all_facts
 
 ACTIVE = "ACTIVE"
@@ -97,26 +97,12 @@ def told(
 
 def settle_refresh(context: Context, name: TableName, run: Run) -> bool:
     """Clears up after a refresh whose process died; whether it had been published. Either way it is in the history."""
+    if not context.catalog.exists(name):
+        return False
+    settle_staged(context, name, run.run_id)
     facts = context.catalog.facts(name)
-    branch = branch_of(run.run_id)
-    if any(reference.name == branch for reference in facts.references):
-        context.catalog.remove_branch(name, branch)
     found = next((record for record in committed(facts) if record.run_id == run.run_id), None)
-    plan = run.plan or {}
-    died = RefreshRecord(
-        table_uuid=facts.uuid,
-        name=str(name),
-        state="FAILED",
-        state_code="died",
-        state_message=f"process {run.pid} died before it was done",
-        refresh_start_time=run.started_at,
-        refresh_end_time=context.clock(),
-        refresh_action=plan.get("refresh"),  # type: ignore[arg-type]
-        refresh_trigger=plan.get("trigger", "MANUAL"),  # type: ignore[arg-type]
-        round_id=plan.get("round_id"),  # type: ignore[arg-type]
-        run_id=run.run_id,
-    )
-    context.store.refreshes.add([died if found is None else found])
+    context.store.refreshes.add([_died(facts, run, context.clock()) if found is None else found])
     remember(context, [facts])
     return found is not None
 
@@ -145,6 +131,25 @@ def committed(facts: TableFacts) -> Iterator[RefreshRecord]:
     for snapshot in sorted(facts.snapshots, key=lambda item: (item.sequence_number, item.at)):
         if snapshot.id in published and {FRONTIER, REFRESH, RUN_ID} <= set(snapshot.summary):
             yield _from_commit(facts, snapshot)
+
+
+def _died(facts: TableFacts, run: Run, now: datetime) -> RefreshRecord:
+    plan = run.plan or {}
+    told = {"refresh_action": plan.get("refresh"), "refresh_trigger": plan.get("trigger", "MANUAL")}
+    return RefreshRecord.model_validate(
+        {
+            **told,
+            "table_uuid": facts.uuid,
+            "name": str(facts.name),
+            "state": "FAILED",
+            "state_code": "died",
+            "state_message": f"process {run.pid} died before it was done",
+            "refresh_start_time": run.started_at,
+            "refresh_end_time": now,
+            "round_id": plan.get("round_id"),
+            "run_id": run.run_id,
+        }
+    )
 
 
 def _from_commit(facts: TableFacts, snapshot: Snapshot) -> RefreshRecord:

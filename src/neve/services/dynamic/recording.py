@@ -25,18 +25,17 @@ def record(lap: Lap, name: TableName) -> None:
 
 
 def conclude(lap: Lap) -> None:
-    """At the end of a round: tables that found nothing to do, in one transaction, and the tags."""
+    """At the end of a round: tables that found nothing to do and what was altered, in one transaction, and the tags."""
     if lap.request.dry_run:
         return
     idle = [name for name, receipt in lap.receipts.items() if receipt.refresh == "NO_DATA"]
     done = [name for name, receipt in lap.receipts.items() if receipt.state == "SUCCEEDED"]
     now = {name: facts for name in done if (facts := _now(lap, name)) is not None}
-    if idle:
-        store = lap.context.store
-        with store.transaction():
-            store.refreshes.add([_row(lap, name) for name in idle])
-            remember(lap.context, [now[name] for name in idle if name in now])
-            store.dynamic.touch({lap.tables[name].uuid: lap.plan.visits[name].at for name in idle})
+    store = lap.context.store
+    with store.transaction():
+        store.refreshes.add([_row(lap, name) for name in idle])
+        remember(lap.context, [now.get(name, lap.tables[name]) for name in lap.receipts])
+        store.dynamic.touch({lap.tables[name].uuid: lap.plan.visits[name].at for name in idle})
     written_to = {name for name in done if name not in lap.spared}
     as_they_were = {name: facts for name, facts in lap.tables.items() if name not in written_to}
     hold_sources(lap.context, now.values(), as_they_were)
