@@ -126,6 +126,10 @@ def test_idle_refreshes_leave_one_row(store: Store) -> None:
         store.refreshes.add([record])
     store.refreshes.add([refreshed(7, refresh_action="NO_DATA")])
     assert minutes(store.refreshes.of("u1")) == [7, 4, 3]
+    for minute in (8, 9):
+        store.refreshes.add([refreshed(minute, state="SKIPPED", refresh_action=None)])
+    assert minutes(store.refreshes.of("u1")) == [9, 7, 4, 3]
+    assert minutes((store.refreshes.latest()["u1"],)) == [7], "the last one that was tried"
 
 
 def test_rounds(store: Store) -> None:

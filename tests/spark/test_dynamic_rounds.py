@@ -128,6 +128,7 @@ def test_everything_that_a_table_reads_is_of_one_moment(work: Work) -> None:
     work.round("evens")
     done = work.round("both")
     assert {name: receipt.refresh for name, receipt in done.items()} == {"totals": "INCREMENTAL", "both": "INCREMENTAL"}
+    assert done["totals"].details == {"needed_by": work.named("both")}
     work.round()
     work.check()
     assert {(r.refresh, r.run_id) for r in work.round(parallel=4).values()} == {("NO_DATA", None)}

@@ -73,4 +73,5 @@ class RefreshRecord(Record):
 
     @property
     def idle(self) -> bool:
-        return self.state == "SUCCEEDED" and self.refresh_action == "NO_DATA"
+        """Whether nothing was done, for want of changes or because the table is suspended."""
+        return self.state == "SKIPPED" or (self.state == "SUCCEEDED" and self.refresh_action == "NO_DATA")

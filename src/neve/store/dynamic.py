@@ -73,7 +73,7 @@ class DynamicTables:
 
 
 class RefreshHistory:
-    """Every refresh. One that found nothing to do takes the place of one before it that did not either."""
+    """Every refresh. One in which nothing was done takes the place of one just before it of the same kind."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -106,8 +106,8 @@ class RefreshHistory:
         return rows[0].round_id if rows else None
 
     def latest(self) -> Mapping[str, RefreshRecord]:
-        """The newest row of each table, by uuid."""
-        newest = "WHERE id IN (SELECT MAX(id) FROM refresh_history GROUP BY table_uuid)"
+        """The newest row of each table, by uuid; that it was skipped says nothing of how it is."""
+        newest = "WHERE id IN (SELECT MAX(id) FROM refresh_history WHERE state <> 'SKIPPED' GROUP BY table_uuid)"
         return {record.table_uuid: record for record in self._read(newest)}
 
     def forget(self, table_uuid: str) -> int:
@@ -117,7 +117,7 @@ class RefreshHistory:
     def _add(self, record: RefreshRecord) -> None:
         if record.idle:
             last = self._read("WHERE table_uuid = ? ORDER BY id DESC LIMIT 1", record.table_uuid)
-            if last and last[0].idle:
+            if last and last[0].idle and last[0].state == record.state:
                 self._database.write("DELETE FROM refresh_history WHERE id = ?", last[0].id)
         values = dict(zip(RefreshRecord.model_fields, to_values(record), strict=True))
         names = [name for name in values if name != "id"]

@@ -66,6 +66,9 @@ def run_round(context: Context, request: RoundRequest) -> Round:
         lap.tell(name, "SKIPPED", reason)
         record(lap, name)
     _go(lap)
+    for name, reader in lap.plan.called_in.items():
+        told = {"needed_by": str(reader)}
+        lap.receipts[name] = lap.receipts[name].model_copy(update={"details": told})
     conclude(lap)
     order = [name for wave in waves(lap.graph) for name in wave if name in lap.receipts]
     return Round(
