@@ -55,7 +55,7 @@ def frontier_now(lake: Lake, name: str) -> Frontier:
             base[str(source)] = pins[str(source)]
         else:
             base |= frontier_now(lake, str(source)).base
-    return Frontier(fingerprint=definition.fingerprint, at=lake._context.clock(), sources=pins, base=base, settled=True)
+    return Frontier(fingerprint=definition.fingerprint, at=lake._context.clock(), sources=pins, base=base, lasting=True)
 
 
 def commit_refresh(lake: Lake, name: str, *, rows: int = 1) -> str:

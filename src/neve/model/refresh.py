@@ -29,8 +29,8 @@ class Frontier(BaseModel):
     """What the rows of a dynamic table are the result of: a query, a present moment, and sources.
 
     `base` are the plain tables below it, directly or through other dynamic tables: two tables agree when their bases
-    do. `settled` says that the same sources always give the same rows, so that nothing need be looked at again while
-    they are the same. `snapshot` is the table's own that this is said of, where it is said apart from it.
+    do. `snapshot` is the table's own that this is said of, where it is said apart from it. `lasting` says that the rows
+    stay right while the sources are the same, so that nobody need look at the query to see that nothing is to do.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,7 +39,7 @@ class Frontier(BaseModel):
     at: AwareDatetime
     sources: Mapping[str, Pin]
     base: Mapping[str, Pin] = {}
-    settled: bool = False
+    lasting: bool = False
     snapshot: int | None = None
 
 

@@ -37,7 +37,7 @@ def foresee(context: Context, definition: Definition, pins: Pins, *, moving: Seq
         refresh=refresh.action,
         trigger=refresh.trigger,
         data_timestamp=refresh.after.at,
-        rows_changed_in_sources=refresh.rows_changed_in_sources,
+        rows_changed_in_sources=refresh.changed_rows,
     )
 
 

@@ -71,7 +71,7 @@ class Refresh:
         return self.definition.name
 
     @property
-    def rows_changed_in_sources(self) -> int:
+    def changed_rows(self) -> int:
         return sum(change.estimate.rows for change in self.changes.values())
 
     @property
@@ -156,7 +156,7 @@ def decide(context: Context, definition: Definition, pins: Pins) -> Refresh:
             at=pins.at,
             sources={str(name): pins.sources[name] for name in definition.sources},
             base={str(name): pin for name, pin in pins.base.items()},
-            settled=analysis.incremental and not analysis.timed,
+            lasting=analysis.incremental and not analysis.timed,
         ),
         action="FULL",
         reason=Reason(code="first", detail="the table has no rows yet"),
@@ -181,12 +181,12 @@ def decide(context: Context, definition: Definition, pins: Pins) -> Refresh:
     return _follow(context, first, first.before)
 
 
-def is_unchanged(definition: Definition, facts: TableFacts, pins: Pins) -> bool:
+def is_current(facts: TableFacts, definition: Definition, pins: Pins) -> bool:
     """Whether a refresh would find nothing to do, told by the frontier alone: the query need not be looked at."""
     before = frontier_of(facts)
     return (
         before is not None
-        and before.settled
+        and before.lasting
         and before.fingerprint == definition.fingerprint
         and before.sources == {str(name): pins.sources[name] for name in definition.sources}
         and before.base == {str(name): pin for name, pin in pins.base.items()}
@@ -194,7 +194,7 @@ def is_unchanged(definition: Definition, facts: TableFacts, pins: Pins) -> bool:
 
 
 def nothing_to_do(definition: Definition, facts: TableFacts, pins: Pins, *, dry_run: bool = False) -> RefreshReceipt:
-    """The receipt of a refresh that `is_unchanged` spared."""
+    """The receipt of a refresh that `is_current` spared."""
     return RefreshReceipt(
         run_id=None,
         action="refresh",
@@ -311,7 +311,7 @@ def _summary(refresh: Refresh, run: Progress, done: Applied | None = None) -> di
         round_id=refresh.round_id,
         rows_inserted=done.inserted if done else None,
         rows_deleted=done.deleted if done else 0,
-        rows_changed_in_sources=refresh.rows_changed_in_sources,
+        rows_changed_in_sources=refresh.changed_rows,
     )
     return {RUN_ID: run.run_id, FRONTIER: refresh.after.model_dump_json(), REFRESH: told.model_dump_json()}
 
@@ -358,7 +358,7 @@ def _receipt(
         refresh=refresh.action,
         rows_inserted=done.inserted if done else 0,
         rows_deleted=done.deleted if done else 0,
-        rows_changed_in_sources=refresh.rows_changed_in_sources,
+        rows_changed_in_sources=refresh.changed_rows,
         round_id=refresh.round_id,
         trigger=refresh.trigger,
         data_timestamp=refresh.after.at,

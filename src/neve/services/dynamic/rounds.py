@@ -22,7 +22,7 @@ from neve.services.context import Context
 from neve.services.dynamic.foresight import foresee
 from neve.services.dynamic.laps import Lap, RoundRequest, begin
 from neve.services.dynamic.recording import conclude, record
-from neve.services.dynamic.refresh import Refresh, complete, decide, is_unchanged, nothing_to_do
+from neve.services.dynamic.refresh import Refresh, complete, decide, is_current, nothing_to_do
 
 _MOST = 4
 """Beyond so many refreshes at once, the jobs of a local Spark only wait for each other."""
@@ -67,8 +67,8 @@ def run_round(context: Context, request: RoundRequest) -> Round:
         record(lap, name)
     _go(lap)
     for name, reader in lap.plan.called_in.items():
-        told = {"needed_by": str(reader)}
-        lap.receipts[name] = lap.receipts[name].model_copy(update={"details": told})
+        details = {**lap.receipts[name].details, "needed_by": str(reader)}
+        lap.receipts[name] = lap.receipts[name].model_copy(update={"details": details})
     conclude(lap)
     order = [name for wave in waves(lap.graph) for name in wave if name in lap.receipts]
     return Round(
@@ -146,7 +146,7 @@ def _needs_turn(lap: Lap, name: TableName) -> bool:
         lap.fail_impossible(name)
     elif not any(map(lap.will_move, definition.sources)):
         facts, pins = lap.tables[name], lap.pins(name)
-        if is_unchanged(definition, facts, pins):
+        if is_current(facts, definition, pins):
             lap.receipts[name] = nothing_to_do(definition, facts, pins, dry_run=lap.request.dry_run)
             lap.spared.add(name)
     return name not in lap.receipts
