@@ -20,7 +20,7 @@ from neve.model.dynamic import CreateDynamic
 from neve.model.history import RefreshRecord
 from neve.model.ingest import IngestReceipt
 from neve.model.names import TableName, parse_namespace
-from neve.model.refresh import Difference, DynamicGraph, DynamicRow, RefreshReceipt
+from neve.model.refresh import Difference, DynamicGraph, DynamicRow, RecoveredRow, RefreshReceipt
 from neve.model.results import (
     CheckRow,
     DateCount,
@@ -506,7 +506,7 @@ class DynamicTables:
         table = None if name is None else TableName.parse(name)
         return refresh_history(self._context, table, failed=failed, limit=limit)
 
-    def recover(self) -> builtins.list[str]:
+    def recover(self) -> builtins.list[RecoveredRow]:
         """Writes what the state database keeps of dynamic tables anew, from the catalog; what was missing."""
         from neve.services.dynamic.history import recover
 

@@ -297,7 +297,8 @@ def test_a_lost_state_database_is_written_anew(diamond: Lake, cli: Cli) -> None:
     for path in diamond.root.glob(".metadata.db*"):
         path.unlink()
     assert diamond.dynamic.history() == []
-    assert "default.details: 2 refreshes" in cli("dynamic", "recover").err
+    found = json.loads(cli("dynamic", "recover", "-o", "json").out)
+    assert {"table": "default.details", "detail": "2 refreshes"} in found
     assert [(row.run_id, row.rows_inserted, row.refresh_action) for row in diamond.dynamic.history("details")] == [
         (runs[1], 2, "INCREMENTAL"),
         (runs[0], 1, "INCREMENTAL"),

@@ -149,8 +149,9 @@ def test_what_the_tables_know_outlives_the_state_database(work: Work, cli: Cli) 
     told = {name: work.lake.dynamic.history(work.named(name)) for name in work.queries}
     for table in ("dynamic_tables", "source_snapshots", "dependencies", "refresh_history"):
         store._database.write(f"DELETE FROM {table}")
-    code, _, err = cli("dynamic", "recover")
-    assert (code, f"{work.named('copy')}: 2 refreshes" in err) == (0, True), err
+    code, out, err = cli("dynamic", "recover", "-o", "json")
+    assert code == 0, err
+    assert {"table": work.named("copy"), "detail": "2 refreshes"} in json.loads(out)
     for name, rows in told.items():
         known = {row.run_id: row for row in work.lake.dynamic.history(work.named(name))}
         for row in rows:

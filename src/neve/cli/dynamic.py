@@ -129,8 +129,7 @@ def graph(
 @app.command("recover", cls=Command)
 def recover() -> None:
     """Write what the state database keeps of dynamic tables anew, from the catalog alone."""
-    for line in open_lake(create=True).dynamic.recover() or ["nothing was missing"]:
-        say(line)
+    _emit(open_lake(create=True).dynamic.recover(), empty="nothing was missing")
 
 
 @app.command("drop", cls=Command)

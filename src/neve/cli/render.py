@@ -52,6 +52,8 @@ _COLUMNS: dict[type[BaseModel], tuple[str, ...]] = {
         "last_state",
         "last_action",
         "last_refresh_at",
+        "last_rows_inserted",
+        "last_rows_deleted",
         "next_due",
         "last_error",
         "warning",

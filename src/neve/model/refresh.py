@@ -110,6 +110,13 @@ class DynamicRow(Answer):
     bytes: int
 
 
+class RecoveredRow(Answer):
+    """What the state database did not know of a dynamic table, and knows now."""
+
+    table: str
+    detail: str
+
+
 class Edge(Answer):
     upstream: str
     downstream: str

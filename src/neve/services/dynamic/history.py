@@ -17,7 +17,7 @@ from neve.model.dynamic import Lag
 from neve.model.facts import Snapshot, TableFacts
 from neve.model.history import DynamicRecord, RefreshRecord, SourceRecord
 from neve.model.names import TableName
-from neve.model.refresh import CommittedRefresh, Frontier, Pin, RefreshReceipt
+from neve.model.refresh import CommittedRefresh, Frontier, Pin, RecoveredRow, RefreshReceipt
 from neve.model.results import Reason
 from neve.model.runs import Run, run_started
 from neve.plan.tables import DEFINITION, sources_of
@@ -107,21 +107,23 @@ def settle_refresh(context: Context, name: TableName, run: Run) -> bool:
     return found is not None
 
 
-def recover(context: Context) -> list[str]:
+def recover(context: Context) -> list[RecoveredRow]:
     """Writes all that the state database keeps of dynamic tables anew, from the catalog alone; what was missing."""
     tables = [facts for facts in all_facts(context) if definition_of(facts) is not None]
-    said = [f"{name}: what it is and how far it has come" for name in remember(context, tables)]
+    said = [
+        RecoveredRow(table=name, detail="what it is, and how far it has come") for name in remember(context, tables)
+    ]
     live = {facts.uuid for facts in tables}
     for uuid, record in context.store.dynamic.list().items():
         if uuid not in live:
             context.store.dynamic.forget(uuid)
-            said.append(f"{record.name}: is there no more")
+            said.append(RecoveredRow(table=record.name, detail="it is there no more"))
     for facts in tables:
         known = {record.run_id for record in context.store.refreshes.of(facts.uuid)}
         missing = [record for record in committed(facts) if record.run_id not in known]
         context.store.refreshes.add(missing)
         if missing:
-            said.append(f"{facts.name}: {len(missing):,} refreshes")
+            said.append(RecoveredRow(table=str(facts.name), detail=f"{len(missing):,} refreshes"))
     return said
 
 
