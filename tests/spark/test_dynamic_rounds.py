@@ -16,6 +16,7 @@ from neve.lake import Lake
 from neve.model.names import TableName
 from neve.services.dynamic import rounds
 from neve.services.dynamic.definitions import FRONTIER
+from neve.services.look import RUN_ID
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -129,7 +130,12 @@ def test_everything_that_a_table_reads_is_of_one_moment(work: Work) -> None:
     done = work.round("both")
     assert {name: receipt.refresh for name, receipt in done.items()} == {"totals": "INCREMENTAL", "both": "INCREMENTAL"}
     assert done["totals"].details == {"needed_by": work.named("both")}
-    work.round()
+    work.write("INSERT INTO {ns}.numbers VALUES (5, 50), (6, 60)")
+    done = work.round(parallel=2)
+    for name in ("totals", "evens"):  # at the same time, each with settings of its own
+        current = work.lake._context.catalog.facts(TableName.parse(work.named(name))).current
+        assert current is not None
+        assert current.summary[RUN_ID] == done[name].run_id, name
     work.check()
     assert {(r.refresh, r.run_id) for r in work.round(parallel=4).values()} == {("NO_DATA", None)}
 
