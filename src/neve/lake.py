@@ -20,7 +20,7 @@ from neve.model.dynamic import CreateDynamic
 from neve.model.history import RefreshRecord
 from neve.model.ingest import IngestReceipt
 from neve.model.names import TableName, parse_namespace
-from neve.model.refresh import Difference, DynamicGraph, DynamicRow, RecoveredRow, RefreshReceipt
+from neve.model.refresh import Difference, DynamicDetails, DynamicGraph, DynamicRow, RecoveredRow, RefreshReceipt
 from neve.model.results import (
     CheckRow,
     DateCount,
@@ -472,15 +472,18 @@ class DynamicTables:
     def __init__(self, context: Context) -> None:
         self._context = context
 
+    def __call__(self, name: str) -> DynamicTable:
+        return DynamicTable(self._context, TableName.parse(name))
+
     def create(self, sql: str) -> builtins.list[Receipt]:
         """Runs one CREATE DYNAMIC TABLE statement: the table is made, and filled unless it waits for its schedule."""
-        from neve.services.dynamic.tables import create_dynamic
+        from neve.services.dynamic.declaring import create_dynamic
 
         return create_dynamic(self._context, _declaration(sql))
 
     def validate(self, sql: str) -> Step:
         """How a declared table would follow changes; raises what is wrong with it. Nothing is run."""
-        from neve.services.dynamic.tables import validate
+        from neve.services.dynamic.validation import validate
         from neve.sql.delta import explain
 
         return explain(validate(self._context, _declaration(sql)))
@@ -535,7 +538,7 @@ class DynamicTables:
         return run_round(self._context, RoundRequest(selectors=selectors, parallel=parallel, dry_run=dry_run))
 
     def explain(self, name: str) -> Step:
-        from neve.services.dynamic.tables import explain_dynamic
+        from neve.services.dynamic.look import explain_dynamic
 
         return explain_dynamic(self._context, TableName.parse(name))
 
@@ -553,6 +556,76 @@ class DynamicTables:
         from neve.services.dynamic.statements import drop_dynamic
 
         return drop_dynamic(self._context, TableName.parse(name), cascade=cascade)
+
+
+class DynamicTable:
+    """One dynamic table."""
+
+    def __init__(self, context: Context, name: TableName) -> None:
+        self._context = context
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"DynamicTable({str(self.name)!r})"
+
+    def show(self) -> DynamicDetails:
+        from neve.services.dynamic.showing import show_dynamic
+
+        return show_dynamic(self._context, self.name)
+
+    def alter(self, options: Mapping[str, str] | None = None, *, unset: Sequence[str] = ()) -> Receipt:
+        """Gives options other values, by the names that SQL has for them, or their defaults; in one commit."""
+        from neve.services.dynamic.altering import alter_options
+        from neve.sql.dynamic_options import fields_from_words, options_from_words
+
+        put = options_from_words(options or {})
+        return alter_options(self._context, self.name, put=put, unset=fields_from_words(unset))
+
+    def suspend(self) -> list[Receipt]:
+        """Rounds leave it out, and the tables that read it; by name it can still be refreshed."""
+        from neve.services.dynamic.altering import suspend
+
+        return suspend(self._context, self.name)
+
+    def resume(self) -> list[Receipt]:
+        from neve.services.dynamic.altering import resume
+
+        return resume(self._context, self.name)
+
+    def rename(self, new_name: str) -> Receipt:
+        from neve.services.dynamic.altering import rename_dynamic
+
+        receipt = rename_dynamic(self._context, self.name, TableName.parse(new_name))
+        self.name = TableName.parse(new_name)
+        return receipt
+
+    def swap(self, other: str) -> Receipt:
+        """Exchanges names with another dynamic table, in one step."""
+        from neve.services.dynamic.altering import swap_dynamic
+
+        return swap_dynamic(self._context, self.name, TableName.parse(other))
+
+    def refresh(self) -> RefreshReceipt:
+        """One round of this table, and of those above it that must be brought along; its own receipt."""
+        from neve.services.dynamic.rounds import refresh_tables
+
+        return refresh_tables(self._context, [self.name.short])[-1]
+
+    def explain(self) -> Step:
+        from neve.services.dynamic.look import explain_dynamic
+
+        return explain_dynamic(self._context, self.name)
+
+    def verify(self) -> Difference:
+        """Computes the query anew at the table's frontier and compares."""
+        from neve.services.dynamic.verify import verify_tables
+
+        return verify_tables(self._context, [self.name.short])[0]
+
+    def drop(self, *, cascade: bool = False) -> list[Receipt]:
+        from neve.services.dynamic.statements import drop_dynamic
+
+        return drop_dynamic(self._context, self.name, cascade=cascade)
 
 
 def _declaration(sql: str) -> CreateDynamic:

@@ -12,8 +12,9 @@ from neve.model.results import Reason
 from neve.model.runs import new_run_id
 from neve.model.specs import TableSpec
 from neve.model.units import parse_duration
+from neve.plan.tables import STATE, SUSPENDED
 from neve.services.changes import create_table
-from neve.services.dynamic.definitions import FRONTIER, REFRESH, STATE, SUSPENDED, Definition, definition_of
+from neve.services.dynamic.definitions import FRONTIER, REFRESH, Definition, definition_of
 from neve.services.look import RUN_ID
 from neve.sql.columns import parse_columns
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from neve.errors import CommitConflict, InvalidInput, InvalidQuery, JobFailed, Refused, TableNotFound, Unsupported
+from neve.errors import ColumnNotFound, CommitConflict, InvalidInput, InvalidQuery, JobFailed, Refused, TableNotFound
 from neve.lake import Lake
 from neve.model.names import TableName
 from neve.services.dynamic import refresh as refreshing
@@ -42,6 +42,10 @@ class Work:
     def write(self, *statements: str) -> None:
         for statement in statements:
             self.lake.sql(statement.replace("{ns}", self.namespace), write=True).collect()
+
+    def write_behind(self, statement: str) -> None:
+        """As somebody does who does not come through Névé, which would refuse to write to a dynamic table."""
+        self.lake._context.session.spark.sql(statement.replace("{ns}", f"lake.{self.namespace}")).collect()
 
     def declare(self, name: str, options: str = "", query: str | None = None) -> Any:
         text = (query or QUERIES[name]).replace("{ns}", self.namespace)
@@ -195,11 +199,12 @@ def test_a_second_refresher_cannot_apply_the_same_changes(work: Work, monkeypatc
 
 def test_what_somebody_else_wrote_is_mended_in_full(work: Work) -> None:
     work.declare("details")
-    work.write("DELETE FROM {ns}.details WHERE id = 1", "DELETE FROM {ns}.orders WHERE id = 2")
+    work.write_behind("DELETE FROM {ns}.details WHERE id = 1")
+    work.write("DELETE FROM {ns}.orders WHERE id = 2")
     receipt = work.refresh("details")["details"]
     assert (receipt.refresh, receipt.reason.code, receipt.rows_inserted) == ("FULL", "unknown_rows", 1)
     work.check("details")
-    work.lake.table(work.named("details")).reinitialise()
+    work.write_behind("DELETE FROM {ns}.details")
     assert work.refresh("details")["details"].reason.code == "first"
     work.check("details")
 
@@ -209,7 +214,8 @@ def test_a_row_that_is_not_there_fails_the_refresh(work: Work) -> None:
     work.declare("details")
     catalog, name = work.lake._context.catalog, TableName.parse(work.named("details"))
     frontier = json.loads(next(iter(catalog.facts(name).ancestors())).summary[FRONTIER])
-    work.write("DELETE FROM {ns}.details WHERE id = 1", "DELETE FROM {ns}.orders WHERE id = 1")
+    work.write_behind("DELETE FROM {ns}.details WHERE id = 1")
+    work.write("DELETE FROM {ns}.orders WHERE id = 1")
     false = json.dumps({**frontier, "snapshot": catalog.facts(name).current_snapshot_id})
     catalog.set_properties(name, put={FRONTIER: false})
     with pytest.raises(JobFailed, match="is not there"):
@@ -223,13 +229,13 @@ def test_what_is_wrong_is_said_before_anything_is_made(work: Work) -> None:
     assert "orders" in (caught.value.hint or "")
     with pytest.raises(InvalidQuery, match="reads no table"):
         work.declare("bad", query="SELECT 1 AS x")
-    with pytest.raises(InvalidQuery, match="cannot read this SQL"):
+    with pytest.raises(InvalidQuery, match=r"the query ends at this ; but GROUP"):
         work.lake.dynamic.create(
             f"CREATE DYNAMIC TABLE {work.named('bad')} TARGET_LAG = '5 minutes' AS "
             f"SELECT id FROM {work.named('orders')}; GROUP BY id"
         )
-    with pytest.raises(Unsupported, match="IMMUTABLE WHERE"):
-        work.declare("bad", "IMMUTABLE WHERE (id < 3)", "SELECT id FROM {ns}.orders")
+    with pytest.raises(ColumnNotFound, match=r"IMMUTABLE WHERE: .*idd"):
+        work.declare("bad", "IMMUTABLE WHERE (idd < 3)", "SELECT id FROM {ns}.orders")
     with pytest.raises(InvalidInput):
         work.lake.dynamic.create("DROP DYNAMIC TABLE x")
     assert work.named("bad") not in [row.table for row in work.lake.tables.list()]

@@ -6,11 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from neve.errors import InvalidQuery
+from neve.errors import InvalidInput, InvalidQuery
 from neve.model.dynamic import AlterDynamic, CreateDynamic, DropDynamic, DynamicOptions, LookDynamic
 from neve.model.layout import parse_sort_field, parse_transform
 from neve.model.names import TableName
 from neve.sql.dynamic import is_dynamic, parse_dynamic
+from neve.sql.dynamic_options import fields_from_words, options_from_words
 
 T = TableName.parse("t")
 
@@ -75,6 +76,16 @@ def test_the_strategies_of_the_document_are_modes() -> None:
             "alter dynamic table if exists t unset comment, immutable where",
             AlterDynamic(name=T, action="unset", unset=("comment", "immutable_where"), if_exists=True),
         ),
+        (
+            "ALTER DYNAMIC TABLE t SET PARTITIONED BY (day(ts)) IMMUTABLE WHERE (x < 3)",
+            AlterDynamic(
+                name=T, action="set", set={"partition_by": (parse_transform("day(ts)"),), "immutable_where": "x < 3"}
+            ),
+        ),
+        (
+            "ALTER DYNAMIC TABLE t UNSET PARTITIONED BY, CLUSTER BY, REFRESH_MODE",
+            AlterDynamic(name=T, action="unset", unset=("partition_by", "cluster_by", "refresh_mode")),
+        ),
         ("ALTER DYNAMIC TABLE t SUSPEND;", AlterDynamic(name=T, action="suspend")),
         ("ALTER DYNAMIC TABLE t RESUME", AlterDynamic(name=T, action="resume")),
         ("ALTER DYNAMIC TABLE t REFRESH", AlterDynamic(name=T, action="refresh")),
@@ -123,7 +134,15 @@ def test_the_other_verbs(text: str, statement: object) -> None:
         ("ALTER DYNAMIC TABLE t SUSPND", "one of SET, .*not 'SUSPND'", "SUSPEND"),
         ("ALTER DYNAMIC TABLE t SET", "an option is expected here", "TARGET_LAG"),
         ("ALTER DYNAMIC TABLE t UNSET TARGET_LAG", "one of REFRESH_MODE", None),
+        ("ALTER DYNAMIC TABLE t SET COMMENT 'a' COMMENT 'b'", "COMMENT is given twice", None),
+        ("ALTER DYNAMIC TABLE t SET\nINITIALIZE = ON_SCHEDULE", "line 2, column 1: INITIALIZE says how", None),
+        ("ALTER DYNAMIC TABLE t UNSET CLUSTER", "BY is expected here", None),
         ("DROP DYNAMIC TABLE t RESTRICT", "the statement should end here", None),
+        (
+            "CREATE DYNAMIC TABLE t\nTARGET_LAG = '5 minutes'\nAS\nSELECT ';' FROM o;\nGROUP BY customer_id;",
+            "line 4, column 18: the query ends at this ; but GROUP … follows",
+            "take the ; out",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(text: str, sentence: str, hint: str | None) -> None:
@@ -138,3 +157,38 @@ def test_what_is_wrong_is_said_with_its_place(text: str, sentence: str, hint: st
 )
 def test_other_statements_are_left_alone(text: str) -> None:
     assert not is_dynamic(text)
+
+
+def test_options_as_commands_give_them() -> None:
+    assert options_from_words(
+        {
+            "target_lag": "'10 minutes'",
+            "Refresh_Mode": "full",
+            "PARTITIONED_BY": "day(ts), bucket(4, id)",
+            "comment": "x=y",
+        }
+    ) == {
+        "target_lag": timedelta(minutes=10),
+        "refresh_mode": "FULL",
+        "partition_by": (parse_transform("day(ts)"), parse_transform("bucket(4, id)")),
+        "comment": "x=y",
+    }
+    assert fields_from_words(["cluster by", "FLOAT_SUMS"]) == ("cluster_by", "float_sums")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence", "hint"),
+    [
+        ({"TARGET_LG": "1 hour"}, "no option TARGET_LG", "TARGET_LAG"),
+        ({"TARGET_LAG": "10 seconds"}, "TARGET_LAG: .*less than a minute", "1 minute"),
+        ({"MAX_PARALLELISM": "4"}, "has no meaning", "parallel"),
+        ({"initialize": "on_create"}, "cannot be changed later", None),
+        ({"REFRESH_MODE": "FULL", "refresh_strategy": "AUTO"}, "given twice", None),
+    ],
+)
+def test_options_that_make_no_sense(words: dict[str, str], sentence: str, hint: str | None) -> None:
+    with pytest.raises(InvalidInput, match=sentence) as caught:
+        options_from_words(words)
+    assert hint is None or hint in (caught.value.hint or "")
+    with pytest.raises(InvalidInput, match="always has a TARGET_LAG"):
+        fields_from_words(["target_lag"])

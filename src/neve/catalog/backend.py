@@ -41,6 +41,16 @@ class Backend(Protocol):
     def rename(self, old: TableName, new: TableName, *, expected: str) -> bool:
         """False when `old` no longer points at the expected metadata; raises AlreadyExists when `new` is taken."""
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether `supersede` and `exchange` are one step here; where not, they raise Unsupported."""
+
+    def supersede(self, name: TableName, aside: TableName, *, expected: str) -> bool:
+        """`name` gets the metadata of `aside`, which goes; false when `name` does not point at the expected one."""
+
+    def exchange(self, one: TableName, other: TableName, *, expected: tuple[str, str]) -> bool:
+        """Both get each other's metadata; false when one does not point at the expected one."""
+
     def drop(self, name: TableName, *, expected: str) -> bool:
         """Forgets the table, leaves its files; false when the name no longer points at the expected metadata."""
 

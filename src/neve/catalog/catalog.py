@@ -30,7 +30,7 @@ from neve.errors import (
 )
 from neve.model.changes import Lineage, LiveFile, Manifest, SnapshotStep
 from neve.model.facts import FileFact, TableFacts
-from neve.model.names import Namespace, TableName
+from neve.model.names import Namespace, TableName, is_aside
 from neve.model.specs import Alteration, TableSpec
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ class Catalog:
         return self._backend.namespaces()
 
     def tables(self) -> list[TableName]:
-        return self._backend.tables()
+        """Every table; those that are being built aside are nobody's yet."""
+        return [name for name in self._backend.tables() if not is_aside(name)]
 
     def exists(self, name: TableName) -> bool:
         return self._backend.metadata_location(name) is not None
@@ -88,7 +89,7 @@ class Catalog:
 
     def metadata_locations(self) -> dict[TableName, str]:
         """Where the current metadata of every table lies."""
-        return self._backend.metadata_locations()
+        return {name: place for name, place in self._backend.metadata_locations().items() if not is_aside(name)}
 
     def facts(self, name: TableName) -> TableFacts:
         loaded = self._backend.load(name)
@@ -178,13 +179,54 @@ class Catalog:
 
         self._change(name, change)
 
-    def alter(self, name: TableName, alterations: Sequence[Alteration]) -> None:
+    def alter(
+        self,
+        name: TableName,
+        alterations: Sequence[Alteration],
+        *,
+        put: Mapping[str, str] | None = None,
+        remove: Sequence[str] = (),
+        expected: Mapping[str, str] | None = None,
+    ) -> None:
+        """Alterations and properties in one commit, or StalePlan when a property is no longer the expected one."""
+
         def change(transaction: Transaction) -> None:
             from neve.catalog.alter import apply_alterations
 
+            properties = transaction.table_metadata.properties
+            if any(properties.get(key) != value for key, value in (expected or {}).items()):
+                raise StalePlan(f"{name} was changed meanwhile", hint="look at it and decide again")
             apply_alterations(transaction, alterations)
+            if put:
+                transaction.set_properties(dict(put))
+            if gone := [key for key in remove if key in properties]:
+                transaction.remove_properties(*gone)
 
         self._change(name, change)
+
+    def set_aside(self, name: TableName, aside: TableName) -> str:
+        """Gives the table a second, hidden name, under which it can be rebuilt unseen; which metadata both have now."""
+        location = self.metadata_location(name)
+        self._backend.register(aside, location)
+        return location
+
+    def supersede(self, name: TableName, aside: TableName, *, expected: str) -> bool:
+        """What was rebuilt aside becomes the table, in one step; false when the table was changed meanwhile."""
+        return self._backend.supersede(name, aside, expected=expected)
+
+    def forget_aside(self, aside: TableName) -> None:
+        """Takes the hidden name away, if it is there; files stay."""
+        if (location := self._backend.metadata_location(aside)) is not None:
+            self._backend.drop(aside, expected=location)
+
+    def exchange(self, one: TableName, other: TableName, *, expected: tuple[str, str]) -> bool:
+        """Two tables change names in one step; false when one of them was changed meanwhile."""
+        return self._backend.exchange(one, other, expected=expected)
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether this catalog can change what several names mean in one step."""
+        return self._backend.exchanges
 
     def set_current_snapshot(self, name: TableName, snapshot_id: int, *, expected: int | None) -> None:
         """Rolls back, or raises StalePlan when the current snapshot is no longer the expected one."""

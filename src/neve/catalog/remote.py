@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from neve.catalog.backend import Loaded
 from neve.catalog.files import Files
-from neve.errors import AlreadyExists, StorageError
+from neve.errors import AlreadyExists, StorageError, Unsupported
 from neve.model.names import CATALOG, Namespace, TableName
 from neve.model.specs import TableSpec
 
@@ -118,6 +118,14 @@ class RemoteBackend:
         except NoSuchTableError:
             return False
         return True
+
+    exchanges = False
+
+    def supersede(self, name: TableName, aside: TableName, *, expected: str) -> bool:
+        raise Unsupported(f"this catalog cannot put {aside} in the place of {name} in one step ({expected})")
+
+    def exchange(self, one: TableName, other: TableName, *, expected: tuple[str, str]) -> bool:
+        raise Unsupported(f"this catalog cannot exchange {one} and {other} in one step ({' and '.join(expected)})")
 
     def drop(self, name: TableName, *, expected: str) -> bool:
         """As with `rename`: looked at first, then dropped by name."""

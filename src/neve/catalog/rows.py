@@ -27,6 +27,10 @@ _IS_TABLE = "(iceberg_type = 'TABLE' OR iceberg_type IS NULL)"
 _ONE = f"catalog_name = '{CATALOG}' AND table_namespace = ? AND table_name = ?"
 
 
+class _MovedOn(Exception):
+    """Undoes the half of an exchange that was made."""
+
+
 class CatalogRows:
     """Reads and changes of the catalog's rows."""
 
@@ -107,6 +111,27 @@ class CatalogRows:
         except AlreadyExists as exc:
             raise AlreadyExists(f"table {new} already exists", hint="choose another name, or delete it first") from exc
         return changed == 1
+
+    def supersede(self, name: TableName, aside: TableName, *, expected: str) -> bool:
+        """The row of `aside` gives its metadata to `name` and goes; nothing happens when `name` has moved on."""
+        with self._database.transaction():
+            location = self.metadata_location(aside)
+            if location is None or not self.replace(name, expected=expected, location=location):
+                return False
+            return self.delete(aside, expected=location)
+
+    def exchange(self, one: TableName, other: TableName, *, expected: tuple[str, str]) -> bool:
+        """Two rows change metadata; nothing happens when one of them has moved on."""
+        mine, theirs = expected
+        try:
+            with self._database.transaction():
+                if not self.replace(one, expected=mine, location=theirs):
+                    return False
+                if not self.replace(other, expected=theirs, location=mine):
+                    raise _MovedOn
+        except _MovedOn:
+            return False
+        return True
 
     def delete(self, name: TableName, *, expected: str) -> bool:
         """False when there is no such table, or it points at other metadata than expected."""

@@ -60,6 +60,14 @@ class SqlBackend:
     def rename(self, old: TableName, new: TableName, *, expected: str) -> bool:
         return self._rows.rename(old, new, expected=expected)
 
+    exchanges = True
+
+    def supersede(self, name: TableName, aside: TableName, *, expected: str) -> bool:
+        return self._rows.supersede(name, aside, expected=expected)
+
+    def exchange(self, one: TableName, other: TableName, *, expected: tuple[str, str]) -> bool:
+        return self._rows.exchange(one, other, expected=expected)
+
     def drop(self, name: TableName, *, expected: str) -> bool:
         return self._rows.delete(name, expected=expected)
 

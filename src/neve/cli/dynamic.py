@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from neve.cli.options import Command, confirm, group, open_lake, options, read_text, say
+from neve.cli.options import Command, confirm, group, open_lake, options, pairs, read_text, say
 from neve.errors import CheckFailed, InvalidInput, RefreshFailed
 
 if TYPE_CHECKING:
@@ -45,6 +45,34 @@ def validate(file: File) -> None:
 def list_() -> None:
     """Every dynamic table."""
     _emit(open_lake(create=True).dynamic.list(), empty="no dynamic tables yet")
+
+
+@app.command("show", cls=Command)
+def show(name: Name) -> None:
+    """How a table was declared, what it reads, who reads it, and how far it has come."""
+    _emit(open_lake(create=True).dynamic(name).show())
+
+
+@app.command("alter", cls=Command)
+def alter(
+    name: Name,
+    put: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="May be repeated.")] = None,
+    unset: Annotated[list[str] | None, typer.Option("--unset", metavar="KEY", help="Back to its default.")] = None,
+) -> None:
+    """Change options: TARGET_LAG, REFRESH_MODE, COMMENT, PARTITIONED_BY, CLUSTER_BY, IMMUTABLE_WHERE, FLOAT_SUMS…"""
+    _emit(open_lake(create=True).dynamic(name).alter(pairs(put or []), unset=unset or ()))
+
+
+@app.command("suspend", cls=Command)
+def suspend(name: Name) -> None:
+    """Leave a table out of rounds, and those that read it."""
+    _emit(open_lake(create=True).dynamic(name).suspend())
+
+
+@app.command("resume", cls=Command)
+def resume(name: Name) -> None:
+    """Take a table into rounds again, and those that were suspended with it."""
+    _emit(open_lake(create=True).dynamic(name).resume())
 
 
 @app.command("refresh", cls=Command)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from neve.engine.errors import translated
 from neve.engine.values import readable, row_converter
-from neve.errors import JobFailed
-from neve.model.names import CATALOG, Namespace, quote
+from neve.errors import InvalidName, JobFailed
+from neve.model.names import CATALOG, Namespace, quote, split_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +21,20 @@ _LOOKS = (
 )
 # Plans that act although Spark does not mark them as commands. TRANSFORM runs a program of the machine.
 _ACTS = ("Call", "Insert", "Script", "UnresolvedExecuteImmediate")
+# Where a plan keeps what it changes, if not under `table`.
+_TARGETS = {
+    "MergeIntoTable": ("targetTable",),
+    "ReplaceTable": ("name",),
+    "ReplaceTableAsSelect": ("name",),
+    "DropTable": ("child",),
+    "RenameTable": ("child",),
+}
+_HARMLESS = ("CreateOrReplaceTag", "CreateOrReplaceBranch", "DropTag", "DropBranch", "CacheTable", "UncacheTable")
+_UPKEEP = (
+    *("rewrite_data_files", "rewrite_manifests", "rewrite_position_delete_files", "rewrite_table_path"),
+    *("expire_snapshots", "remove_orphan_files", "ancestors_of", "create_changelog_view"),
+    *("compute_table_stats", "compute_partition_stats"),
+)
 _MARKS = ("Command", "ParsedStatement")
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _PREVIEW = 1000
@@ -54,6 +68,58 @@ def _is_write(plan: Any, marks: Sequence[Any]) -> bool:
         return not name.startswith(_LOOKS)
     children = plan.children()
     return any(_is_write(children.apply(index), marks) for index in range(children.size()))
+
+
+def targets(spark: SparkSession, text: str) -> list[tuple[str, ...]]:
+    """The names of the tables whose rows, columns or name a statement would change, by Spark's own parser.
+
+    Upkeep (rewriting files, expiring snapshots), tags and branches change nothing that a reader sees. What a variable
+    names, or the text of EXECUTE IMMEDIATE, is not seen here.
+    """
+    with translated():
+        return list(_targets(spark._jsparkSession.sessionState().sqlParser().parsePlan(text)))
+
+
+def _targets(plan: Any) -> Iterator[tuple[str, ...]]:
+    kind = plan.getClass().getSimpleName()
+    if kind == "Call":
+        yield from _arguments(plan)
+    elif kind not in _HARMLESS:
+        for accessor in _TARGETS.get(kind, ("table",)):
+            if (found := _name_behind(plan, accessor)) is not None:
+                yield found
+        children = plan.children()
+        for index in range(children.size()):
+            yield from _targets(children.apply(index))
+
+
+def _name_behind(plan: Any, accessor: str) -> tuple[str, ...] | None:
+    """The name of a relation that the parser has not looked up, or the words of one that Iceberg's parser gives."""
+    from py4j.protocol import Py4JError
+
+    try:
+        found = getattr(plan, accessor)()
+        while found.getClass().getSimpleName() == "SubqueryAlias":
+            found = found.child()
+        kind = found.getClass().getSimpleName()
+        if kind.startswith("Unresolved"):
+            found = found.nameParts() if kind == "UnresolvedIdentifier" else found.multipartIdentifier()
+        return tuple(str(found.apply(index)) for index in range(found.size()))
+    except Py4JError:  # this kind of plan has none
+        return None
+
+
+def _arguments(call: Any) -> Iterator[tuple[str, ...]]:
+    """What a procedure may be told to change: any of its arguments may be a table's name."""
+    name = call.procedure().nameParts()
+    if str(name.apply(name.size() - 1)).lower() in _UPKEEP:
+        return
+    arguments = call.args()
+    for index in range(arguments.size()):
+        try:
+            yield split_name(arguments.apply(index).toString().rpartition("=> ")[2])
+        except InvalidName:
+            continue
 
 
 def _java_class(spark: SparkSession, name: str) -> Any:

@@ -48,6 +48,15 @@ class CreateDynamic:
     replace: bool = False
     if_not_exists: bool = False
 
+    @property
+    def placed(self) -> str:
+        """The query behind so much white space that a parser counts its lines and columns as the statement's own."""
+        return placed(self.query, self.line, self.column)
+
+
+def placed(query: str, line: int, column: int) -> str:
+    return "\n" * (line - 1) + " " * (column - 1) + query
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterDynamic:

@@ -17,6 +17,7 @@ MAX_BYTES = 255
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PART = re.compile(r"`([^`]*)`|([^.`]+)")
 _FORBIDDEN = set("./\\`")
+_ASIDE = "_neve_aside_"
 
 Namespace = tuple[str, ...]
 
@@ -130,3 +131,12 @@ class TableName:
     def sql(self) -> str:
         """The name as Spark SQL, from the catalog down, every part quoted."""
         return ".".join(map(quote, (CATALOG, *self.namespace, self.name)))
+
+
+def aside_name(name: TableName, run_id: str) -> TableName:
+    """The hidden name under which a run rebuilds a table."""
+    return TableName(name.namespace, f"{_ASIDE}{run_id}")
+
+
+def is_aside(name: TableName) -> bool:
+    return name.name.startswith(_ASIDE)

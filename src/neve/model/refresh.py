@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, JsonValue
 
-from neve.model.results import Answer, Reason, Receipt
+from neve.model.results import Answer, ColumnRow, Reason, Receipt
 
 RefreshAction = Literal["NO_DATA", "INCREMENTAL", "FULL", "REINITIALIZE"]
 RefreshState = Literal["SCHEDULED", "SUCCEEDED", "FAILED", "UPSTREAM_FAILED", "SKIPPED"]
@@ -135,6 +135,33 @@ class DifferingRow(Answer):
 
     count: int
     row: dict[str, JsonValue]
+
+
+class DynamicDetails(Answer):
+    """A dynamic table as it was declared, and how far it has come."""
+
+    table: str
+    query: str
+    state: Literal["active", "suspended"]
+    suspended_by: str | None
+    target_lag: str
+    refresh_mode: str
+    initialize: str
+    partition_by: list[str]
+    cluster_by: list[str]
+    immutable_where: str | None
+    deduplication: bool
+    cardinality_threshold: float
+    float_sums: str
+    comment: str | None
+    columns: list[ColumnRow]
+    sources: list[str]
+    dependants: list[str]
+    follows_changes: bool
+    reasons: list[Reason]
+    frontier: Frontier | None
+    rows: int | None
+    bytes: int
 
 
 class Difference(Answer):

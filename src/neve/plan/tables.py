@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from neve.errors import DependentsExist, InvalidInput, InvalidSchema, nearest
+from neve.errors import DependentsExist, InvalidInput, InvalidSchema, Refused, nearest
 from neve.model.facts import TableFacts
 from neve.model.names import TableName, check_text
 from neve.model.specs import (
@@ -32,6 +32,8 @@ from neve.model.types import Field, Primitive, Type
 
 FORMAT_VERSION = "format-version"
 DEFINITION = "neve.dynamic"
+STATE = "neve.dynamic.state"
+SUSPENDED = "SUSPENDED"
 SOURCES = "neve.sources"
 DELETING = "neve.deleting"
 _OWN = "neve."
@@ -150,6 +152,20 @@ def sources_of(facts: TableFacts) -> tuple[str, ...]:
     """The tables that a dynamic table reads; none for any other table."""
     text = facts.properties.get(SOURCES)
     return tuple(map(str, json.loads(text))) if text else ()
+
+
+def is_dynamic_table(facts: TableFacts) -> bool:
+    return DEFINITION in facts.properties
+
+
+def is_suspended(facts: TableFacts) -> bool:
+    return facts.properties.get(STATE) == SUSPENDED
+
+
+def refuse_dynamic(facts: TableFacts, *, verb: str, instead: str) -> None:
+    """Keeps users from changing what a query alone decides."""
+    if is_dynamic_table(facts):
+        raise Refused(f"cannot {verb} {facts.name}: it is a dynamic table, kept equal to its query", hint=instead)
 
 
 def dependants(name: TableName, tables: Iterable[TableFacts]) -> list[TableName]:

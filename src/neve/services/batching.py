@@ -22,6 +22,7 @@ from neve.model.periods import date_ranges
 from neve.model.results import Reason, Receipt
 from neve.model.runs import Lease
 from neve.plan.batching import halve, plan_batches
+from neve.plan.tables import refuse_dynamic
 from neve.services.context import Context
 from neve.services.deliveries import Request, ask, date_in_name
 from neve.services.descriptions import describe
@@ -77,9 +78,11 @@ def submit(
 
 
 def check_table(context: Context, name: TableName, file: Path | None) -> None:
-    """Raises TableNotFound unless there is such a table, of any kind."""
+    """Raises TableNotFound unless there is such a table, of any kind, and Refused for one that its query fills."""
     if find(context, name, file) is None:
-        context.catalog.facts(name)
+        refuse_dynamic(
+            context.catalog.facts(name), verb="load files into", instead="load them into a table that it reads"
+        )
 
 
 def submission(context: Context, request: Request, file: LandedFile, known: SubmittedFile | None) -> SubmittedFile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -31,12 +31,21 @@ from neve.model.specs import (
 )
 from neve.plan.adopt import refuse_reused_names
 from neve.plan.moments import check_reference_name, find_snapshot
-from neve.plan.tables import check_alterations, check_properties, first_properties, overlap, table_location
+from neve.plan.tables import (
+    check_alterations,
+    check_properties,
+    first_properties,
+    is_dynamic_table,
+    overlap,
+    refuse_dynamic,
+    table_location,
+)
 from neve.services.context import Context
 from neve.services.look import all_facts
 from neve.services.registry import is_taken, register_row
 from neve.services.runs import receipt_of, recorded
 
+_DYNAMIC = "neve dynamic alter NAME --set …, or CREATE OR REPLACE DYNAMIC TABLE with another query"
 _VERBS = {"tag": "tag", "branch": "branches"}
 
 
@@ -75,6 +84,7 @@ def alter_table(
 ) -> Receipt:
     """All alterations in one commit, or none."""
     facts = context.catalog.facts(name)
+    refuse_dynamic(facts, verb="alter", instead=_DYNAMIC)
     check_alterations(facts, alterations, context.catalog.ever_partitioned_by(name))
     refuse_reused_names(facts.properties, alterations)
     if dry_run:
@@ -94,6 +104,7 @@ def set_properties(context: Context, name: TableName, properties: Mapping[str, s
     if not properties:
         raise InvalidInput("nothing to set", hint="write key=value")
     facts = context.catalog.facts(name)
+    _refuse_declared(facts, properties)
     if all(facts.properties.get(key) == value for key, value in properties.items()):
         return _nothing("set", name, "the properties already have these values")
     with recorded(context, "set", name, plan=dict(properties)) as run:
@@ -106,6 +117,7 @@ def set_properties(context: Context, name: TableName, properties: Mapping[str, s
 def unset_properties(context: Context, name: TableName, keys: Sequence[str]) -> Receipt:
     check_properties(dict.fromkeys(keys, ""))
     facts = context.catalog.facts(name)
+    _refuse_declared(facts, keys)
     for key in keys:
         if key not in facts.properties:
             raise InvalidInput(f"{name} has no property {key}", hint=nearest(key, facts.properties))
@@ -175,6 +187,10 @@ def rollback(context: Context, name: TableName, to: str, *, dry_run: bool = Fals
     """Makes an earlier snapshot the current one; later snapshots stay until they expire, so this can be undone."""
     facts = context.catalog.facts(name)
     target = find_snapshot(facts, to)
+    if is_dynamic_table(facts):
+        from neve.services.dynamic.refresh import check_rollback
+
+        check_rollback(facts, target)
     before = facts.current_snapshot_id
     if target.id == before:
         return _nothing("rollback", name, f"snapshot {target.id} is the current one")
@@ -239,6 +255,12 @@ def _existing(name: TableName, *, if_not_exists: bool) -> Receipt:
     if not if_not_exists:
         raise AlreadyExists(f"table {name} already exists", hint="choose another name, or add --if-not-exists")
     return _nothing("create", name, f"{name} already exists")
+
+
+def _refuse_declared(facts: TableFacts, keys: Iterable[str]) -> None:
+    """What a dynamic table's declaration says is changed there, so that both always agree."""
+    if "comment" in keys:
+        refuse_dynamic(facts, verb="change the comment of", instead="neve dynamic alter NAME --set COMMENT=…")
 
 
 def _nothing(action: str, name: TableName, why: str) -> Receipt:

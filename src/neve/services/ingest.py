@@ -23,6 +23,7 @@ from neve.model.ingest import (
 from neve.model.names import TableName
 from neve.model.results import Reason
 from neve.plan.ingest import plan_ingest
+from neve.plan.tables import refuse_dynamic
 from neve.services.columns import fit_columns, make_rejected_table
 from neve.services.context import Context
 from neve.services.deliveries import Request, described_plan, files_of, find_deliveries, judge, make_receipt, sum_up
@@ -46,6 +47,7 @@ def ingest(context: Context, request: Request) -> IngestReceipt:
 def _ingest_iceberg(context: Context, request: Request) -> IngestReceipt:
     began = time.monotonic()
     facts = context.catalog.facts(request.table)
+    refuse_dynamic(facts, verb="load files into", instead="load them into a table that it reads")
     deliveries = find_deliveries(context, request)
     plan = _plan(context, facts, deliveries, request)
     if request.dry_run or not plan.work:

@@ -11,7 +11,7 @@ from neve.model.names import TableName
 from neve.model.results import Reason, Receipt
 from neve.model.specs import SPLIT_POINTS
 from neve.model.splits import Key, key_type, parse_points
-from neve.plan.tables import refuse_with_dependants, split_key, split_property
+from neve.plan.tables import refuse_dynamic, refuse_with_dependants, split_key, split_property
 from neve.services.context import Context
 from neve.services.deletion import look_again, refuse_half_deleted
 from neve.services.look import RUN_ID, dependants_of
@@ -54,6 +54,9 @@ def reinitialise_table(
     a split file) puts others in their place.
     """
     facts = context.catalog.facts(name)
+    refuse_dynamic(
+        facts, verb="empty", instead="drop it: neve dynamic drop NAME; or bring it up to date: neve dynamic refresh"
+    )
     points = _new_points(facts, delete_partitions=delete_partitions, text=split_points, encoded=encoded)
     refuse_with_dependants(name, dependants_of(context, name), verb="reinitialise")
     before = facts.current_snapshot_id

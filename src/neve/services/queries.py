@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from neve.errors import InvalidInput, InvalidName, NeedsWrite, NeveError, TableNotFound, Unsupported
+from neve.errors import InvalidInput, InvalidName, InvalidQuery, NeedsWrite, NeveError, TableNotFound, Unsupported
 from neve.model.ingest import is_hidden
 from neve.model.names import CATALOG, DEFAULT_NAMESPACE, Namespace, TableName, quote, split_name
 from neve.plan.moments import parse_time
+from neve.plan.tables import refuse_dynamic
 from neve.services.context import Context
 from neve.services.directory_tables.tables import find
 from neve.services.registry import is_directory
@@ -53,6 +54,8 @@ def run_sql(
         raise NeedsWrite(f"this would change the lake: {_short(writing[0].text)}", hint="add --write to let it")
     if writing and as_of is not None:
         raise InvalidInput("a statement that writes cannot be run as of an earlier time")
+    for statement in writing:
+        refuse_dynamic_targets(context, spark, statement.placed, namespace)
     texts = [statement.placed if as_of is None else _placed_as_of(statement, as_of) for statement in statements]
     use_namespace(spark, namespace)
     try:
@@ -68,11 +71,18 @@ def run_sql(
 def _run_dynamic(context: Context, statements: Sequence[Statement], *, write: bool) -> DataFrame:
     """Statements about dynamic tables: what they answer, as rows of JSON beside the table's name."""
     from neve.services.dynamic.statements import carry_out, changes_something
-    from neve.sql.dynamic import parse_dynamic
+    from neve.sql.dynamic import is_dynamic, parse_dynamic
 
+    if other := [statement for statement in statements if not is_dynamic(statement.text)]:
+        raise InvalidQuery(
+            f"line {other[0].line}, column {other[0].column}: {_short(other[0].text)} stands among statements about "
+            "dynamic tables",
+            hint="run it by itself; or has a ; ended a query too early?",
+        )
     asked = [parse_dynamic(statement.placed) for statement in statements]
-    if not write and any(map(changes_something, asked)):
-        raise NeedsWrite(f"this would change the lake: {_short(statements[0].text)}", hint="add --write to let it")
+    changing = [statement.text for statement, each in zip(statements, asked, strict=True) if changes_something(each)]
+    if changing and not write:
+        raise NeedsWrite(f"this would change the lake: {_short(changing[0])}", hint="add --write to let it")
     answers = [answer for statement in asked for answer in carry_out(context, statement)]
     rows = [(getattr(answer, "table", ""), answer.model_dump_json()) for answer in answers]
     return context.session.spark.createDataFrame(rows, "table string, answer string")
@@ -102,9 +112,39 @@ def _run(context: Context, spark: SparkSession, statement: Statement, text: str,
             if found == text:
                 raise
         return _run(context, spark, statement, found, writes=False)
+    from neve.engine.statements import current_namespace
+
+    refuse_dynamic_targets(context, spark, text, current_namespace(spark))
     with recorded(context, "sql", None, plan={"sql": statement.text}) as progress:
         progress.details["sql"] = statement.text
         return run(spark, text)
+
+
+def refuse_dynamic_targets(context: Context, spark: SparkSession, text: str, namespace: Namespace) -> None:
+    """Keeps a statement from writing to a dynamic table: what its query decides, nobody else does."""
+    from neve.engine.statements import targets
+
+    for parts in targets(spark, text):
+        name = _named(parts, namespace)
+        if name is not None and context.catalog.exists(name):
+            refuse_dynamic(
+                context.catalog.facts(name),
+                verb="write to",
+                instead="write to what it reads; ALTER or CREATE OR REPLACE DYNAMIC TABLE changes how it is declared",
+            )
+
+
+def _named(parts: tuple[str, ...], namespace: Namespace) -> TableName | None:
+    """The table that a statement means; None for a branch, which is not what readers see, and for what is no name."""
+    names = parts[1:] if len(parts) > 1 and parts[0] == CATALOG else parts
+    if len(names) > 1 and names[-1].startswith("branch_"):
+        if names[-1] != "branch_main":
+            return None
+        names = names[:-1]
+    try:
+        return TableName.parse(".".join(map(quote, names if len(names) > 1 else (*namespace, *names))))
+    except InvalidName:
+        return None
 
 
 def _qualified(context: Context, spark: SparkSession, text: str, error: TableNotFound) -> str:

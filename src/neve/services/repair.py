@@ -14,9 +14,10 @@ from neve.model.facts import TableFacts
 from neve.model.names import TableName
 from neve.model.runs import Run, TrashedTable
 from neve.model.specs import ONLINE
-from neve.plan.tables import folder_of
+from neve.plan.tables import folder_of, is_suspended
 from neve.services.context import Context
 from neve.services.directory_tables.settle import settle_directory
+from neve.services.dynamic.settling import settle_replace, settle_swap
 from neve.services.export import settle_export
 from neve.services.ledger import settle_compaction, settle_ingest
 from neve.services.look import RUN_ID, all_facts
@@ -123,7 +124,7 @@ def _settle_work(context: Context, run: Run) -> bool | None:
             return settle_refresh(context, name, run)
         case _:
             facts = _facts(context, name)
-            return None if facts is None else _is_visible(facts, run, plan)
+            return None if facts is None else _settle_commit(context, run, facts, plan)
 
 
 def _settle_create(context: Context, name: TableName, plan: Mapping[str, object]) -> bool:
@@ -191,6 +192,16 @@ def _settle_rename(context: Context, name: TableName, plan: Mapping[str, object]
     return True
 
 
+def _settle_commit(context: Context, run: Run, facts: TableFacts, plan: Mapping[str, object]) -> bool | None:
+    match run.kind:
+        case "replace":
+            return settle_replace(context, run, facts)
+        case "swap":
+            return settle_swap(context, run, facts)
+        case _:
+            return _is_visible(facts, run, plan)
+
+
 def _is_visible(facts: TableFacts, run: Run, plan: Mapping[str, object]) -> bool | None:
     """Whether a change of one commit can be seen in the table; None for a kind that leaves no trace of its own."""
     if any(snapshot.summary.get(RUN_ID) == run.run_id for snapshot in facts.snapshots):
@@ -208,6 +219,8 @@ def _is_visible(facts: TableFacts, run: Run, plan: Mapping[str, object]) -> bool
             return references.get((run.kind, str(plan.get("name")))) == plan.get("snapshot")
         case "delete_tag" | "delete_branch":
             return (run.kind.removeprefix("delete_"), str(plan.get("name"))) not in references
+        case "suspend" | "resume":
+            return is_suspended(facts) == (run.kind == "suspend")
         case "rollback":
             return facts.current_snapshot_id == plan.get("to")
         case _:

@@ -10,36 +10,51 @@ from datetime import timedelta
 from typing import Any
 
 from neve.errors import Refused
-from neve.model.dynamic import DynamicOptions, Lag
+from neve.model.dynamic import DynamicOptions, Lag, placed
 from neve.model.facts import TableFacts
 from neve.model.ingest import is_hidden
 from neve.model.layout import parse_sort_field, parse_transform
 from neve.model.names import TableName
-from neve.plan.tables import DEFINITION, SOURCES
+from neve.plan.tables import DEFINITION, SOURCES, is_suspended
 from neve.services.context import Context
 from neve.services.look import all_facts
 from neve.sql.delta import Analysis, Schema, analyse
 
 FRONTIER = "neve.dynamic.frontier"
 REFRESH = "neve.dynamic.refresh"
-STATE = "neve.dynamic.state"
-SUSPENDED = "SUSPENDED"
+SUSPENDED_BY = "neve.dynamic.suspended-by"
+"""Who suspended a table: the user, or a table that it needs. Without it, Névé did after failures."""
+BY_USER, BY_FAILURES = "user", "failures"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A dynamic table as it was declared."""
+    """A dynamic table as it was declared. The query began at this line and column of its statement.
+
+    `suspended` says who suspended it; None for a table that is active.
+    """
 
     name: TableName
     query: str
     options: DynamicOptions
     sources: tuple[TableName, ...]
+    line: int = 1
+    column: int = 1
+    suspended: str | None = None
 
     @property
     def fingerprint(self) -> str:
         """What the rows depend on beside the sources: another one means that they are computed anew."""
-        told = json.dumps({"query": self.query, "float_sums": self.options.float_sums}, sort_keys=True)
+        parts = {"query": self.query, "float_sums": self.options.float_sums}
+        if self.options.immutable_where is not None:
+            parts["immutable_where"] = self.options.immutable_where
+        told = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    @property
+    def placed(self) -> str:
+        """The query with its lines and columns counted as the statement's own."""
+        return placed(self.query, self.line, self.column)
 
     def properties(self) -> dict[str, str]:
         """The table's properties that say all this."""
@@ -49,7 +64,7 @@ class Definition:
         options["partition_by"] = [str(item) for item in self.options.partition_by]
         options["cluster_by"] = [str(item) for item in self.options.cluster_by]
         return {
-            DEFINITION: json.dumps({"query": self.query, "options": options}),
+            DEFINITION: json.dumps({"query": self.query, "line": self.line, "column": self.column, "options": options}),
             SOURCES: json.dumps([str(source) for source in self.sources]),
         }
 
@@ -71,6 +86,9 @@ def definition_of(facts: TableFacts) -> Definition | None:
         query=told["query"],
         options=DynamicOptions(**options),
         sources=tuple(map(TableName.parse, sources)),
+        line=told.get("line", 1),
+        column=told.get("column", 1),
+        suspended=facts.properties.get(SUSPENDED_BY, BY_FAILURES) if is_suspended(facts) else None,
     )
 
 
@@ -91,9 +109,9 @@ def definitions_in(tables: Iterable[TableFacts]) -> dict[TableName, Definition]:
     return {definition.name: definition for definition in found if definition is not None}
 
 
-def understand(context: Context, query: str, options: DynamicOptions, *, but: TableName | None = None) -> Analysis:
-    """The query over the lake's tables; the table itself is not one of them."""
-    return _analysed(query, {facts.name: facts.columns for facts in all_facts(context) if facts.name != but}, options)
+def understand(context: Context, query: str, options: DynamicOptions) -> Analysis:
+    """The query over the lake's tables."""
+    return _analysed(query, {facts.name: facts.columns for facts in all_facts(context)}, options)
 
 
 def understand_again(
@@ -101,17 +119,13 @@ def understand_again(
 ) -> Analysis:
     """The query of a declared table, over its sources as they are now: no other table is looked at.
 
-    `instead` are columns of sources that are known already.
+    Places are those of the statement that declared it. `instead` are columns that sources would have.
     """
     given = instead or {}
     schemas = {
         name: given[name] if name in given else context.catalog.facts(name).columns for name in definition.sources
     }
-    return _analysed(definition.query, schemas, definition.options)
-
-
-def is_suspended(facts: TableFacts) -> bool:
-    return facts.properties.get(STATE) == SUSPENDED
+    return _analysed(definition.placed, schemas, definition.options)
 
 
 def _analysed(query: str, schemas: Mapping[TableName, Schema], options: DynamicOptions) -> Analysis:

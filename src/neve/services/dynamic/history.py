@@ -20,16 +20,14 @@ from neve.model.names import TableName
 from neve.model.refresh import CommittedRefresh, Frontier, Pin, RecoveredRow, RefreshReceipt
 from neve.model.results import Reason
 from neve.model.runs import Run, run_started
-from neve.plan.tables import DEFINITION, sources_of
+from neve.plan.tables import DEFINITION, SUSPENDED, is_suspended, sources_of
 from neve.services.context import Context
 from neve.services.dynamic.definitions import (
     FRONTIER,
     REFRESH,
-    SUSPENDED,
     Definition,
     definition_of,
     describe_lag,
-    is_suspended,
 )
 from neve.services.dynamic.refresh import Pins, frontier_of
 from neve.services.ledger import settle_staged
@@ -118,13 +116,16 @@ def recover(context: Context) -> list[RecoveredRow]:
         if uuid not in live:
             context.store.dynamic.forget(uuid)
             said.append(RecoveredRow(table=record.name, detail="it is there no more"))
-    for facts in tables:
-        known = {record.run_id for record in context.store.refreshes.of(facts.uuid)}
-        missing = [record for record in committed(facts) if record.run_id not in known]
-        context.store.refreshes.add(missing)
-        if missing:
-            said.append(RecoveredRow(table=str(facts.name), detail=f"{len(missing):,} refreshes"))
-    return said
+    found = {str(facts.name): catch_up(context, facts) for facts in tables}
+    return said + [RecoveredRow(table=name, detail=f"{count:,} refreshes") for name, count in found.items() if count]
+
+
+def catch_up(context: Context, facts: TableFacts) -> int:
+    """Writes the rows of history that a table's own commits tell of and that are missing; how many."""
+    known = {record.run_id for record in context.store.refreshes.of(facts.uuid)}
+    missing = [record for record in committed(facts) if record.run_id not in known]
+    context.store.refreshes.add(missing)
+    return len(missing)
 
 
 def committed(facts: TableFacts) -> Iterator[RefreshRecord]:

@@ -13,8 +13,9 @@ from neve.model.results import Reason
 from neve.model.runs import new_run_id
 from neve.plan.graph import Graph, choose
 from neve.plan.rounds import RoundPlan, Standing, plan_round
+from neve.plan.tables import is_suspended
 from neve.services.context import Context
-from neve.services.dynamic.definitions import Definition, definitions_in, is_suspended
+from neve.services.dynamic.definitions import Definition, definitions_in
 from neve.services.dynamic.refresh import Pins, frontier_of
 from neve.services.look import all_facts
 
@@ -103,8 +104,8 @@ class Lap:
         return pin if receipt is None else Pin(uuid=pin.uuid, snapshot=receipt.snapshot_after)
 
 
-def begin(context: Context, request: RoundRequest) -> Lap:
-    """Looks at every table once and plans the round.
+def begin(context: Context, request: RoundRequest, *, beside: Definition | None = None) -> Lap:
+    """Looks at every table once and plans the round. One that is built aside is then the only one in it.
 
     Raises:
         NotFound: a selector names no dynamic table.
@@ -112,11 +113,15 @@ def begin(context: Context, request: RoundRequest) -> Lap:
     at = context.clock()
     tables = {facts.name: facts for facts in all_facts(context)}
     definitions = definitions_in(tables.values())
+    named = {TableName.parse(word.strip("+")) for word in request.selectors}
+    if beside is not None:
+        definitions[beside.name], tables[beside.name] = beside, context.catalog.facts(beside.name)
+        named = {beside.name}
     graph = {name: definition.sources for name, definition in definitions.items()}
     plan = plan_round(
         graph,
-        chosen=choose(graph, request.selectors),
-        named={TableName.parse(word.strip("+")) for word in request.selectors},
+        chosen=choose(graph, request.selectors) if beside is None else named,
+        named=named,
         pins={name: pin_of(facts) for name, facts in tables.items() if name not in graph},
         at=at,
         standing={name: _standing(tables[name]) for name in graph},

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from neve.errors import NeveError
+from neve.model.delta import Step
 from neve.model.facts import TableFacts
 from neve.model.history import DynamicRecord, RefreshRecord
 from neve.model.names import TableName
@@ -15,17 +16,18 @@ from neve.model.results import Reason
 from neve.model.units import format_duration
 from neve.plan.freshness import age, endangered, has_moved, target_lags
 from neve.plan.graph import Graph, around, waves
+from neve.plan.tables import is_suspended
 from neve.services.context import Context
 from neve.services.dynamic.definitions import (
     Definition,
     definitions_in,
     describe_lag,
     find_definition,
-    is_suspended,
     understand_again,
 )
 from neve.services.dynamic.refresh import frontier_of
 from neve.services.look import all_facts, live_rows
+from neve.sql.delta import explain
 
 
 def list_dynamic(context: Context) -> list[DynamicRow]:
@@ -50,6 +52,11 @@ def graph_of(context: Context, name: TableName | None = None) -> DynamicGraph:
             for source in sorted(graph[table], key=str)
         ],
     )
+
+
+def explain_dynamic(context: Context, name: TableName) -> Step:
+    """How a table follows changes, operator by operator."""
+    return explain(understand_again(context, find_definition(context, name)))
 
 
 def refresh_history(

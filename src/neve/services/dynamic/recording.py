@@ -8,7 +8,8 @@ from neve.errors import NotFound
 from neve.model.facts import TableFacts
 from neve.model.history import RefreshRecord
 from neve.model.names import TableName
-from neve.services.dynamic.history import remember, told
+from neve.services.context import Context
+from neve.services.dynamic.history import catch_up, remember, told
 from neve.services.dynamic.holds import hold_sources
 from neve.services.dynamic.laps import Lap
 
@@ -39,6 +40,14 @@ def conclude(lap: Lap) -> None:
     written_to = {name for name in done if name not in lap.spared}
     as_they_were = {name: facts for name, facts in lap.tables.items() if name not in written_to}
     hold_sources(lap.context, now.values(), as_they_were)
+
+
+def record_apart(context: Context, name: TableName) -> None:
+    """The same for a table that was filled apart from a round: all of it is in its own commits."""
+    facts = context.catalog.facts(name)
+    remember(context, [facts])
+    catch_up(context, facts)
+    hold_sources(context, [facts])
 
 
 def _now(lap: Lap, name: TableName) -> TableFacts | None:

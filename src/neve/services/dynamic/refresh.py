@@ -18,20 +18,21 @@ from neve.engine.refresh import Applied, apply_changes, compare, kept, load_all,
 from neve.engine.staging import publish, staged
 from neve.errors import CommitConflict, Refused
 from neve.model.commands import neve
-from neve.model.facts import TableFacts
+from neve.model.facts import Snapshot, TableFacts
 from neve.model.names import TableName
 from neve.model.refresh import CommittedRefresh, Frontier, Pin, RefreshAction, RefreshReceipt, RefreshTrigger
 from neve.model.results import Reason
 from neve.services.context import Context
-from neve.services.dynamic.definitions import FRONTIER, REFRESH, Definition, understand_again
+from neve.services.dynamic.definitions import FRONTIER, REFRESH, Definition, definition_of, understand_again
 from neve.services.ledger import branch_of
 from neve.services.look import RUN_ID
 from neve.services.row_changes import RowChanges, changes_since
 from neve.services.runs import Progress, recorded
 from neve.sql.delta import Analysis, DeltaQuery, Moments, Version, derive, full
+from neve.sql.freezing import thawed
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 STORED = "_neve_stored"
 SAME = Reason(code="no_changes", detail="no row of a source changed")
@@ -109,6 +110,17 @@ def frontier_of(facts: TableFacts) -> Frontier | None:
     return None
 
 
+def check_rollback(facts: TableFacts, target: Snapshot) -> None:
+    """Refuses to go back to rows that are not the result of the table's query: those of another query, or of nobody."""
+    definition = definition_of(facts)
+    then = frontier_of(replace(facts, current_snapshot_id=target.id))
+    if definition is not None and (then is None or then.fingerprint != definition.fingerprint):
+        raise Refused(
+            f"cannot roll back {facts.name}: snapshot {target.id} is not the result of its query",
+            hint="roll back to a snapshot that a refresh has made since the query is what it is",
+        )
+
+
 def complete(context: Context, refresh: Refresh) -> RefreshReceipt:
     """Brings the table to its query over the pinned sources, as was decided; Spark only where rows may change.
 
@@ -135,6 +147,11 @@ def complete(context: Context, refresh: Refresh) -> RefreshReceipt:
         for change in refresh.changes.values():
             change.close()
     return _receipt(refresh, began=began, run=run, done=done)
+
+
+def fill(context: Context, definition: Definition, pins: Pins, run: Progress) -> Applied:
+    """Brings a table that nobody sees yet to its query, as a part of another run."""
+    return _carry_out(context, decide(context, definition, pins), run)
 
 
 def decide(context: Context, definition: Definition, pins: Pins) -> Refresh:
@@ -280,7 +297,7 @@ def _carry_out(context: Context, refresh: Refresh, run: Progress) -> Applied:
         provide_all(spark, query, refresh)
         provide(spark, STORED, refresh.table, refresh.base, query.columns)
         changes = compare(spark, query.sql, STORED, query.columns)
-    with kept(changes) as done:
+    with kept(unfrozen(changes, refresh.definition)) as done:
         if done == Applied(0, 0):
             _move_on(context, refresh)
             return done
@@ -289,6 +306,12 @@ def _carry_out(context: Context, refresh: Refresh, run: Progress) -> Applied:
             apply_changes(spark, branch, query.columns, kind=apply.kind, keys=apply.keys, summary=summary)
             run.snapshot_after = publish(spark, branch, base=refresh.base)
     return done
+
+
+def unfrozen(changes: DataFrame, definition: Definition) -> DataFrame:
+    """Net changes of rows that may change: a frozen one neither comes nor goes."""
+    predicate = definition.options.immutable_where
+    return changes if predicate is None else changes.where(thawed(predicate))
 
 
 def _initialise(context: Context, spark: SparkSession, refresh: Refresh, run: Progress) -> Applied:

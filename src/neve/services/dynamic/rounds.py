@@ -19,10 +19,11 @@ from neve.model.refresh import RefreshReceipt, RefreshTrigger
 from neve.model.results import Reason
 from neve.plan.graph import waves
 from neve.services.context import Context
+from neve.services.dynamic.definitions import Definition
 from neve.services.dynamic.foresight import foresee
 from neve.services.dynamic.laps import Lap, RoundRequest, begin
 from neve.services.dynamic.recording import conclude, record
-from neve.services.dynamic.refresh import Refresh, complete, decide, is_current, nothing_to_do
+from neve.services.dynamic.refresh import Pins, Refresh, complete, decide, is_current, nothing_to_do
 
 _MOST = 4
 """Beyond so many refreshes at once, the jobs of a local Spark only wait for each other."""
@@ -86,6 +87,21 @@ def refresh_tables(
     done = run_round(context, RoundRequest(selectors=selectors, trigger=trigger))
     done.check()
     return done.receipts
+
+
+def pins_for(context: Context, definition: Definition) -> Pins:
+    """What a table that is filled apart from a round reads: all of one moment, to which parents are brought if need be.
+
+    Raises:
+        RefreshFailed: its parents cannot be brought together; the message says why.
+    """
+    lap = begin(context, RoundRequest(), beside=definition)
+    if lap.plan.called_in:
+        refresh_tables(context, [name.short for name in lap.plan.called_in])
+        lap = begin(context, RoundRequest(), beside=definition)
+    if (reason := lap.plan.impossible.get(definition.name)) is not None:
+        raise RefreshFailed(reason.detail)
+    return lap.pins(definition.name)
 
 
 def _go(lap: Lap) -> None:

@@ -6,17 +6,18 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from neve.errors import Unsupported
 from neve.model.dynamic import AlterDynamic, CreateDynamic, DropDynamic, DynamicStatement, LookDynamic
 from neve.model.names import TableName
 from neve.model.results import Answer, Reason, Receipt
 from neve.plan.graph import downstream, waves
 from neve.services.context import Context
 from neve.services.deletion import delete_table
+from neve.services.dynamic.altering import alter_options, rename_dynamic, resume, suspend, swap_dynamic
+from neve.services.dynamic.declaring import create_dynamic
 from neve.services.dynamic.definitions import all_definitions, find_definition
-from neve.services.dynamic.look import list_dynamic
+from neve.services.dynamic.look import explain_dynamic, list_dynamic
 from neve.services.dynamic.rounds import refresh_tables
-from neve.services.dynamic.tables import create_dynamic, explain_dynamic
+from neve.services.dynamic.showing import show_dynamic
 from neve.services.registry import is_taken
 
 
@@ -39,16 +40,14 @@ def carry_out(context: Context, statement: DynamicStatement) -> Sequence[Answer]
         case LookDynamic(action="explain", name=TableName() as name):
             return [explain_dynamic(context, name)]
         case LookDynamic(name=TableName() as name):
-            find_definition(context, name)
-            return [row for row in list_dynamic(context) if row.table == str(name)]
+            return [show_dynamic(context, name)]
     raise AssertionError(statement)
 
 
 def drop_dynamic(context: Context, name: TableName, *, if_exists: bool = False, cascade: bool = False) -> list[Receipt]:
     """Deletes a dynamic table, and with `cascade` those that read it, the last first; into the trash, as any table."""
     if if_exists and not is_taken(context, name):
-        reason = Reason(code="not_there", detail=f"there is no table {name}")
-        return [Receipt(run_id=None, action="delete", table=str(name), reason=reason)]
+        return [_not_there("delete", name)]
     find_definition(context, name)
     graph = {other: definition.sources for other, definition in all_definitions(context).items()}
     going = {name} | (downstream(graph, name) if cascade else set())
@@ -57,14 +56,28 @@ def drop_dynamic(context: Context, name: TableName, *, if_exists: bool = False, 
 
 
 def _alter(context: Context, statement: AlterDynamic) -> Sequence[Answer]:
-    if statement.if_exists and not is_taken(context, statement.name):
-        return []
-    find_definition(context, statement.name)
-    if statement.action == "refresh":
-        return refresh_tables(context, [statement.name.short])
-    raise Unsupported(
-        f"ALTER DYNAMIC TABLE … {statement.action.upper()} is not supported yet", hint="drop it and create it anew"
-    )
+    name = statement.name
+    if statement.if_exists and not is_taken(context, name):
+        return [_not_there("alter", name)]
+    match statement:
+        case AlterDynamic(action="refresh"):
+            find_definition(context, name)
+            return refresh_tables(context, [name.short])
+        case AlterDynamic(action="suspend"):
+            return suspend(context, name)
+        case AlterDynamic(action="resume"):
+            return resume(context, name)
+        case AlterDynamic(action="rename", other=TableName() as other):
+            return [rename_dynamic(context, name, other)]
+        case AlterDynamic(action="swap", other=TableName() as other):
+            return [swap_dynamic(context, name, other)]
+        case _:
+            return [alter_options(context, name, put=statement.set, unset=statement.unset)]
+
+
+def _not_there(action: str, name: TableName) -> Receipt:
+    reason = Reason(code="not_there", detail=f"there is no table {name}")
+    return Receipt(run_id=None, action=action, table=str(name), reason=reason)
 
 
 def _like(pattern: str | None) -> Callable[[str], Any]:

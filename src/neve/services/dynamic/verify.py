@@ -11,7 +11,7 @@ from neve.model.refresh import Difference, DifferingRow
 from neve.plan.graph import choose, waves
 from neve.services.context import Context
 from neve.services.dynamic.definitions import Definition, all_definitions
-from neve.services.dynamic.refresh import STORED, Pins, decide, frontier_of, provide_all
+from neve.services.dynamic.refresh import STORED, Pins, decide, frontier_of, provide_all, unfrozen
 from neve.services.look import live_rows
 from neve.sql.delta import Version, full
 
@@ -20,7 +20,7 @@ SHOWN = 5
 
 
 def verify_tables(context: Context, selectors: Sequence[str] = (), *, shown: int = SHOWN) -> list[Difference]:
-    """How each table differs from its query over the snapshots that its frontier names, in the order of the graph.
+    """How each table differs from its query over the snapshots that its frontier names; frozen rows are left out.
 
     Raises:
         InvalidInput: a table was never refreshed; nothing is compared then.
@@ -50,7 +50,7 @@ def _verify(context: Context, definition: Definition, *, shown: int) -> Differen
     query = full(refresh.analysis, Version.NEW, moment=frontier.at)
     provide_all(spark, query, refresh)
     provide(spark, STORED, name, refresh.base, query.columns)
-    with kept(compare(spark, query.sql, STORED, query.columns)) as found:
+    with kept(unfrozen(compare(spark, query.sql, STORED, query.columns), definition)) as found:
         missing = examples(spark, query.columns, come=True, most=shown) if found.inserted else []
         surplus = examples(spark, query.columns, come=False, most=shown) if found.deleted else []
         return Difference(

@@ -10,6 +10,7 @@ from neve.sql.delta.analysis import Analysis, OutputColumn, Source, analyse
 from neve.sql.delta.binding.context import Schema
 from neve.sql.delta.clock import Moments
 from neve.sql.delta.derive import DeltaQuery, derive, full
+from neve.sql.delta.equivalence import equivalent
 from neve.sql.delta.explain import explain
 from neve.sql.delta.operators import Version
 from neve.sql.delta.script import Read
@@ -27,6 +28,7 @@ __all__ = [
     "Version",
     "analyse",
     "derive",
+    "equivalent",
     "explain",
     "full",
 ]

@@ -1,0 +1,115 @@
+"""Whether a dynamic table can be as it is declared, and which columns it will have: said before anything is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from neve.engine.refresh import provide
+from neve.errors import InvalidQuery, NeveError, Refused, Unsupported
+from neve.model.dynamic import THRESHOLD, CreateDynamic, DynamicOptions
+from neve.model.names import TableName
+from neve.model.types import Field
+from neve.plan.graph import waves
+from neve.services.context import Context
+from neve.services.dynamic.definitions import Definition, all_definitions, understand, understand_again
+from neve.services.dynamic.refresh import pin
+from neve.sql.applying import HASH, ORDINAL
+from neve.sql.columns import parse_type
+from neve.sql.delta import Analysis, Version, full
+from neve.sql.freezing import check_predicate
+
+
+def validate(context: Context, asked: CreateDynamic) -> Analysis:
+    """Understands the query without running it, and refuses what the options do not allow.
+
+    Raises:
+        InvalidQuery, TableNotFound, ColumnNotFound: what is wrong, with its place in the statement.
+        InvalidInput: the tables would go round in a circle; with the path.
+        Refused: it is to be INCREMENTAL and cannot follow changes; with the construct and its place.
+    """
+    analysis = understand(context, asked.placed, asked.options)
+    if any(TableName.parse(source.name) == asked.name for source in analysis.sources):
+        raise InvalidQuery(f"these dynamic tables go round in a circle: {asked.name} → {asked.name}")
+    if not analysis.sources:
+        raise InvalidQuery("the query reads no table", hint="a plain table does: neve table create")
+    check_options(asked.name, asked.options, analysis)
+    definition_from(context, asked, analysis)
+    return analysis
+
+
+def check_options(name: TableName, options: DynamicOptions, analysis: Analysis) -> None:
+    """Refuses options that a query cannot have."""
+    if options.cardinality_threshold != THRESHOLD:
+        raise Unsupported("CARDINALITY_THRESHOLD is not supported yet", hint="leave it out")
+    if options.refresh_mode == "INCREMENTAL" and not analysis.incremental:
+        said = "; ".join(map(str, analysis.reasons))
+        raise Refused(f"{name} cannot follow changes: {said}", hint="use REFRESH_MODE = AUTO or FULL")
+    if options.immutable_where is not None and analysis.columns:
+        known = [Field(column.name, column.type or parse_type("string")) for column in analysis.columns]
+        check_predicate(options.immutable_where, [field for field in known if _is_shown(field)], analysis)
+
+
+def definition_from(context: Context, asked: CreateDynamic, analysis: Analysis) -> Definition:
+    """The definition that a statement asks for; a circle is told with its path."""
+    definition = Definition(
+        name=asked.name,
+        query=asked.query,
+        options=asked.options,
+        sources=tuple(TableName.parse(source.name) for source in analysis.sources),
+        line=asked.line,
+        column=asked.column,
+    )
+    waves({name: known.sources for name, known in all_definitions(context).items()} | {asked.name: definition.sources})
+    return definition
+
+
+def stored_columns(
+    context: Context, asked: CreateDynamic, definition: Definition, analysis: Analysis
+) -> tuple[Field, ...]:
+    """The stored columns as Spark would type them; a bag of rows gets what tells equal rows apart."""
+    columns = typed_columns(context, definition, analysis)
+    shown = [column.name for column in columns if _is_shown(column)]
+    comments = comments_of(asked, shown)
+    if asked.options.immutable_where is not None:
+        check_predicate(asked.options.immutable_where, [column for column in columns if _is_shown(column)], analysis)
+    return tuple(replace(column, comment=comments.get(column.name)) for column in columns)
+
+
+def typed_columns(context: Context, definition: Definition, analysis: Analysis) -> tuple[Field, ...]:
+    from neve.engine.session import fresh_session
+
+    spark = fresh_session(context.session.spark)
+    query = full(analysis, Version.NEW, moment=context.clock())
+    pins = pin(context, set(definition.sources))
+    for read in query.reads:
+        if read.source is not None:
+            source = TableName.parse(read.source)
+            provide(spark, read.relation, source, pins.sources[source].snapshot, read.columns)
+    found = [(field.name, field.dataType.simpleString()) for field in spark.sql(query.sql).schema.fields]
+    columns = [Field(name, parse_type(kind)) for name, kind in found]
+    if query.apply.kind != "keyed":
+        columns += [Field(HASH, parse_type("bigint")), Field(ORDINAL, parse_type("int"))]
+    return tuple(columns)
+
+
+def earlier(context: Context, held: Definition) -> Analysis | None:
+    """What a table was declared by; None when that makes no sense any more."""
+    try:
+        return understand_again(context, held)
+    except NeveError:
+        return None
+
+
+def _is_shown(column: Field) -> bool:
+    return not column.name.startswith("_neve_")
+
+
+def comments_of(asked: CreateDynamic, names: Sequence[str]) -> Mapping[str, str | None]:
+    if asked.columns and [name.casefold() for name, _ in asked.columns] != [name.casefold() for name in names]:
+        given = ", ".join(name for name, _ in asked.columns)
+        raise InvalidQuery(
+            f"the columns ({given}) are not those of the query: {', '.join(names)}",
+            hint="name them with AS in the query",
+        )
+    return dict(zip(names, (comment for _, comment in asked.columns), strict=False))
