@@ -116,12 +116,12 @@ def _settle_work(context: Context, run: Run) -> bool | None:
             return _settle_rename(context, name, plan)
         case "ingest":
             return settle_ingest(context, name, run.run_id)
-        case "compact":
-            return settle_compaction(context, name, run.run_id, plan.get("period"))
         case "refresh":
             from neve.services.dynamic.history import settle_refresh
 
             return settle_refresh(context, name, run)
+        case "compact":
+            return settle_compaction(context, name, run.run_id, plan.get("period"))
         case _:
             facts = _facts(context, name)
             return None if facts is None else _settle_commit(context, run, facts, plan)
