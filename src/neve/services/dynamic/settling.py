@@ -6,7 +6,6 @@ from neve.model.facts import TableFacts
 from neve.model.names import TableName, aside_name
 from neve.model.runs import Run
 from neve.services.context import Context
-from neve.services.dynamic.recording import record_apart
 from neve.services.look import RUN_ID
 from neve.services.registry import register_row
 
@@ -16,6 +15,8 @@ def settle_replace(context: Context, run: Run, facts: TableFacts) -> bool:
     context.catalog.forget_aside(aside_name(facts.name, run.run_id))
     made = any(snapshot.summary.get(RUN_ID) == run.run_id for snapshot in facts.snapshots)
     if made:
+        from neve.services.dynamic.recording import record_apart  # reads queries: too much for who only looks
+
         record_apart(context, facts.name)
     return made
 
