@@ -15,10 +15,10 @@ from neve.engine.errors import translated
 from neve.engine.ingest import sorted_by
 from neve.engine.parquet_files import FILE, HOME, POSITION, group_column, relative_path, scan, write_groups
 from neve.engine.parquet_tasks import GROUP, Sink, WrittenFile
-from neve.errors import InvalidQuery, InvalidSchema, Unsupported
-from neve.model.directories import Expression, FileWork, Outline
+from neve.engine.row_values import check_deterministic
+from neve.model.directories import FileWork, Outline
 from neve.model.layout import SortField
-from neve.model.names import quote, shown
+from neve.model.names import quote
 from neve.plan.directories import Dataset, Group
 
 if TYPE_CHECKING:
@@ -128,75 +128,10 @@ def given_name(place: int) -> str:
     return f"_neve_given_{place}"
 
 
-def condition_of(words: str | Column) -> Column:
-    """A condition as SQL text or as a Column."""
-    from pyspark.sql import functions as f
-
-    if not isinstance(words, str):
-        return words
-    if not words.strip():
-        raise InvalidQuery("the condition is empty", hint='write a condition such as "amount > 10"')
-    with translated():
-        return f.expr(words)
-
-
-def conjunction(condition: Column, wanted: Mapping[str, object]) -> Column:
-    """The condition, for rows with these partition values."""
-    from pyspark.sql import functions as f
-
-    for key, value in wanted.items():
-        condition = condition & f.col(quote(key)).eqNullSafe(f.lit(value))
-    return condition
-
-
-def new_values(rows: DataFrame, updates: Mapping[str, object]) -> dict[str, Column]:
-    """A literal, an `expr("…")` or a Column for each column, as the column's type. All see the old row.
-
-    Raises:
-        InvalidSchema: a value would lose what comes after its point.
-    """
-    from pyspark.sql import Column
-    from pyspark.sql import functions as f
-
-    found = {}
-    with translated():
-        for name, value in updates.items():
-            match value:
-                case Expression(text):
-                    column = f.expr(text)
-                case Column():
-                    column = value
-                case _:
-                    column = f.lit(value)
-            found[name] = assigned(rows, column, name)
-    return found
-
-
-def assigned(rows: DataFrame, column: Column, name: str, *, like: DataFrame | None = None) -> Column:
-    """The value as the type of the table's column of this name."""
-    from pyspark.sql.types import DecimalType, FractionalType, IntegralType
-
-    kind = (like or rows).schema[name].dataType
-    given = rows.select(column.alias(name)).schema[name].dataType
-    fraction = isinstance(given, FractionalType) and not (isinstance(given, DecimalType) and given.scale == 0)
-    if fraction and isinstance(kind, IntegralType):
-        raise InvalidSchema(
-            f"column {shown(name)} is {kind.simpleString()}, and a {given.simpleString()} would lose its fraction",
-            hint="round it: cast(round(…) as bigint)",
-        )
-    return column if given == kind else column.cast(kind)
-
-
 def check_work(work: RowWork, rows: DataFrame) -> None:
-    """Refuses what Spark cannot make sense of, before anything is done.
-
-    An expression such as rand() would choose other rows when they are counted than when they are written.
-    """
+    """Refuses what Spark cannot make sense of, or would answer otherwise the next time."""
     with translated():
-        if not work.touched(rows)._jdf.queryExecution().analyzed().deterministic():
-            raise Unsupported(
-                "an expression gives another answer each time it is asked", hint="leave out rand(), uuid()…"
-            )
+        check_deterministic(work.touched(rows))
 
 
 def outline(work: RowWork, rows: DataFrame, dataset: Dataset) -> Outline:

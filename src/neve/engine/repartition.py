@@ -13,7 +13,8 @@ from neve.errors import CheckFailed, InvalidInput, InvalidSchema
 from neve.model.layout import SortField
 from neve.model.names import quote
 from neve.model.types import Field
-from neve.plan.directories import OWN, Dataset, Group, find_names
+from neve.plan.directories import OWN, Dataset, Group
+from neve.plan.rows import find_names
 from neve.sql.columns import parse_type
 
 if TYPE_CHECKING:

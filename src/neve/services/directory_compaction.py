@@ -22,8 +22,9 @@ from neve.model.copying import CopyOptions
 from neve.model.directories import CompactStats, Fragmentation, PartitionFiles, SizeClass
 from neve.plan.copying import MIN_ROW_GROUP_BYTES, can_copy
 from neve.plan.directories import Bin, CompactionRules, Dataset, plan_bins, prune
+from neve.plan.rows import sort_fields
 from neve.services.directories import Workplace, check_codec, open_parquet, read_dataset, recorded_run, trusted_dataset
-from neve.services.directory_rows import changing, sort_fields
+from neve.services.directory_rows import changing
 
 _MIB = 1024 * 1024
 _MANY_FILES = 10
@@ -74,7 +75,7 @@ def compact_files(work: Workplace, location: str, request: CompactRequest) -> Co
         with changing(directory, run.run_id, dry_run=request.dry_run) as (files, change):
             dataset = trusted_dataset(directory, files) if request.partition_filter else read_dataset(directory, files)
             selected, _ = prune(dataset, request.partition_filter)
-            order = sort_fields(dataset.names, request.sort_by, location)
+            order = sort_fields(dataset.names, request.sort_by, where=location)
             bins, partitions = plan_bins(selected.footers, rules)
             merged = sum(item.bytes for item in bins)
             after = merged

@@ -21,6 +21,7 @@ from neve.services.export import settle_export
 from neve.services.ledger import settle_compaction, settle_ingest
 from neve.services.look import RUN_ID, all_facts
 from neve.services.registry import forget_row, is_directory, move_row, park_row, register_row
+from neve.services.row_commits import settle_rows
 
 _CLOCK_ERROR = timedelta(seconds=5)
 
@@ -115,6 +116,8 @@ def _settle_work(context: Context, run: Run) -> bool | None:
             return _settle_rename(context, name, plan)
         case "ingest":
             return settle_ingest(context, name, run.run_id)
+        case "delete_rows" | "update_rows" | "upsert_rows" | "dedupe_rows":
+            return settle_rows(context, name, run.run_id)
         case "compact":
             return settle_compaction(context, name, run.run_id, plan.get("period"))
         case _:

@@ -22,8 +22,8 @@ from neve.model.directories import RepartitionStats, SizeEstimate
 from neve.plan.adopt import Footer
 from neve.plan.directories import Dataset
 from neve.plan.folders import overlap
+from neve.plan.rows import sort_fields
 from neve.services.directories import Workplace, check_codec, open_parquet, read_dataset, recorded_run
-from neve.services.directory_rows import sort_fields
 
 _MIB = 1024 * 1024
 _NOTE = "_repartition.json"
@@ -185,7 +185,7 @@ def _write_all(
         session = work_session(work.spark, part)
         rows = transformed_rows(session, part, request.transform)
         new = target_dataset(rows, request.target, request.columns)
-        order = sort_fields(new.names, request.sort_by, "the rows")
+        order = sort_fields(new.names, request.sort_by, where="the rows")
         with target.change(run_id) as change:
             sink = Sink(
                 folder=change.stage_folder(),
