@@ -270,6 +270,45 @@ def test_what_an_upsert_refuses(folder: Path, crud: Crud) -> None:
     assert digests(folder) == before
 
 
+def test_frames_of_pandas_and_polars(tmp_path: Path, crud: Crud) -> None:
+    """NULLs, decimals, dates and times with a zone come as they are; an empty frame changes nothing."""
+    from datetime import UTC, datetime, timedelta, timezone
+
+    import pandas as pd
+    import polars as pl
+
+    schema = pa.schema(
+        [("id", pa.int64()), ("s", pa.string()), ("d", pa.decimal128(10, 2)), ("day", pa.date32()),
+         ("at", pa.timestamp("us", tz="UTC")), ("n", pa.int32())]
+    )  # fmt: skip
+    folder = tmp_path / "frames"
+    old = {"id": 1, "s": "old", "d": Decimal("0.01"), "day": date(1999, 1, 1), "at": None, "n": 7}
+    write(folder, [old], schema=schema)
+    noon = datetime(2024, 1, 1, 12, 0, 0, 5, tzinfo=UTC)
+    full: dict[str, Any] = {"id": 2, "s": "ü", "d": Decimal("1.5"), "day": date(2024, 2, 29), "at": noon, "n": 3}
+    empty = {**dict.fromkeys(full), "id": 1}
+    there = {**full, "at": noon.astimezone(timezone(timedelta(hours=2)))}
+    pandas = pd.DataFrame([{**there, "id": 3}, empty])  # whole numbers with NULL are floats in pandas
+    assert pandas["n"].dtype == "float64"
+    polars = pl.DataFrame([{**full, "id": 4}, {**empty, "id": 5}], schema_overrides={"s": pl.Categorical})
+    for frame, news in ((pandas, (1, 1)), (polars, (2, 0)), (polars.lazy(), (0, 2))):
+        stats = crud(folder).upsert(frame, ["id"], [])
+        assert (stats["rows_inserted"], stats["rows_updated"]) == news
+    expected = [empty, {**full, "id": 3}, {**full, "id": 4}, {**empty, "id": 5}]
+    assert bag(read(folder)) == bag([{**row, "d": row["d"] and Decimal("1.50")} for row in expected])
+    before = digests(folder)
+    for nothing in (pandas.iloc[:0], polars.clear()):
+        stats = crud(folder).upsert(nothing, ["id"], [])
+        assert (stats["rows_inserted"], stats["rows_updated"], stats["run_id"]) == (0, 0, None)
+    with pytest.raises(InvalidSchema, match=r"n is int, and would not hold this value as it is: 1\.5"):
+        crud(folder).upsert(pandas.assign(n=1.5), ["id"], [])
+    with pytest.raises(InvalidSchema, match="d is decimal"):
+        crud(folder).upsert(polars.with_columns(d=pl.lit(Decimal("1.005"))), ["id"], [])
+    with pytest.raises(InvalidInput, match="two columns id"):
+        crud(folder).upsert(polars.with_columns(ID=1), ["id"], [])
+    assert digests(folder) == before
+
+
 def test_an_upsert_makes_a_folder(tmp_path: Path, crud: Crud) -> None:
     rows: list[dict[str, Any]] = [
         {"id": 1, "day": date(2025, 1, 1), "amount": Decimal("1.50")},

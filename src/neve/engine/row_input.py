@@ -44,8 +44,12 @@ class Input:
 
 @contextmanager
 def as_frame(session: SparkSession, data: Any) -> Iterator[tuple[DataFrame, bool]]:
-    """A Spark, pandas, polars or pyarrow frame as a Spark one, and whether its rows have an order."""
+    """A Spark, pandas, polars or pyarrow frame as a Spark one, and whether its rows have an order.
+
+    A column of nothing but NULL has no type of its own, and takes that of the target.
+    """
     from pyspark.sql import DataFrame
+    from pyspark.sql import functions as f
 
     if isinstance(data, DataFrame):
         _check_names(data.columns)
@@ -61,14 +65,16 @@ def as_frame(session: SparkSession, data: Any) -> Iterator[tuple[DataFrame, bool
         numbered = table.append_column(ORDER, pa.array(range(table.num_rows), pa.int64()))
     except (pa.ArrowInvalid, pa.ArrowTypeError) as exc:
         raise InvalidSchema(f"the new rows are no table: {str(exc).splitlines()[0]}") from exc
+    untyped = [field.name for field in numbered.schema if pa.types.is_null(field.type)]
     with tempfile.TemporaryDirectory(prefix="neve-input-") as folder, translated():
         try:
-            pq.write_table(numbered, f"{folder}/rows.parquet", coerce_timestamps="us")
+            pq.write_table(numbered.drop_columns(untyped), f"{folder}/rows.parquet", coerce_timestamps="us")
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
             raise InvalidSchema(f"the new rows cannot be written as Parquet: {exc}") from exc
         size = Path(folder, "rows.parquet").stat().st_size
         footer = read_footers(LocalFileSystem(), folder, {"rows.parquet": size}, ())[0]
-        yield session.read.schema(spark_schema(footer.columns)).parquet(f"{folder}/rows.parquet"), True
+        typed = session.read.schema(spark_schema(footer.columns)).parquet(f"{folder}/rows.parquet")
+        yield typed.withColumns({name: f.lit(None) for name in untyped}) if untyped else typed, True
 
 
 def _check_names(names: Sequence[str]) -> None:

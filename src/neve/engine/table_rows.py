@@ -79,8 +79,9 @@ def plan_update(
         changed = session.table(table).where(condition)
         new = changed.select(*(value.alias(name) for name, value in values.items()))
         check_deterministic(new)
-        held = [name for name in values if name in required]
-        counts = new.agg(f.count(f.lit(1)), *(f.count_if(f.col(quote(name)).isNull()) for name in held)).collect()[0]
+        # Every value is computed, so that one that fails does so before anything is staged.
+        filled = [f.count(quote(name)) for name in values]
+        total, *counts = new.agg(f.count(f.lit(1)), *filled).collect()[0]
 
         def write(target: str) -> None:
             statement = _parsed(session, update_frame(target, list(values)))
@@ -93,8 +94,9 @@ def plan_update(
             chosen = java.scala.Some(_expression(session, condition))
             _run(session, statement.copy(statement.table(), _seq(session, assigned), chosen))
 
-        nulls = tuple(name for name, count in zip(held, counts[1:], strict=True) if count)
-        return TableWork(updated=counts[0], nulls=nulls, statement=write)
+        held = zip(values, counts, strict=True)
+        nulls = tuple(name for name, count in held if name in required and count < total)
+        return TableWork(updated=total, nulls=nulls, statement=write)
 
 
 def plan_dedupe(
