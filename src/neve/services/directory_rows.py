@@ -208,6 +208,8 @@ def change_rows(
     trust: bool = True,
     create: bool = False,
 ) -> RowStats:
+    from neve.engine.tracking import tracked
+
     codec = check_codec(how.compression)
     directory = open_parquet(location, create=create and not how.dry_run)
     backups = Backups(directory, how.backup_dir)
@@ -215,8 +217,9 @@ def change_rows(
         try:
             with changing(directory, run.run_id, dry_run=how.dry_run) as (files, change):
                 dataset = (trusted_dataset if trust else read_dataset)(directory, files)
-                prepared = prepare(dataset)
-                stats = _carry_out(prepared, change, codec=codec)
+                with tracked(work.tell, "looking for rows" if change is None else "changing rows"):
+                    prepared = prepare(dataset)
+                    stats = _carry_out(prepared, change, codec=codec)
                 if change is not None and (change.published or stats.files_deleted):
                     stats = stats.model_copy(update={"run_id": run.run_id})
                     if how.create_backup:

@@ -168,6 +168,7 @@ def _write_all(
     from neve.engine.parquet_files import work_session
     from neve.engine.parquet_tasks import Sink
     from neve.engine.repartition import check_count, target_dataset, transformed_rows, write_rows
+    from neve.engine.tracking import tracked
 
     done = _check_target(request, dataset)
     if done and not request.resume:
@@ -194,7 +195,8 @@ def _write_all(
                 row_group_rows=request.batch_size,
                 file_bytes=request.target_file_size_mb * _MIB,
             )
-            files = write_rows(session, rows, new, sink, order, validate=request.validate)
+            with tracked(work.tell, f"writing part {number + 1} of {len(parts)}"):
+                files = write_rows(session, rows, new, sink, order, validate=request.validate)
             if request.validate:
                 check_count(part, files)
             for index, file in enumerate(files):

@@ -100,12 +100,14 @@ def _prepare(context: Context, facts: TableFacts, prepare: Prepare) -> _Prepared
     """Counts what is to be done, on rows that did not move while they were counted."""
     from neve.engine.session import fresh_session
     from neve.engine.table_rows import count_rows
+    from neve.engine.tracking import tracked
 
     refuse_half_deleted(facts)
     _refuse_dynamic(facts)
     for _ in range(ATTEMPTS):
         session = fresh_session(context.session.spark)
-        work = prepare(session, facts)
+        with tracked(context.tell, "looking for rows"):
+            work = prepare(session, facts)
         known = facts.current.rows if facts.current else 0
         rows = count_rows(session, facts.name.sql) if known is None else known
         now = look_again(context, facts)
@@ -141,12 +143,14 @@ def _carry_out(
 def _stage_and_publish(context: Context, prepared: _Prepared, run: Progress, *, way: Way) -> str | None:
     from neve.engine.staging import Backup, publish, staged
     from neve.engine.table_rows import label_commits
+    from neve.engine.tracking import tracked
 
     facts, session = prepared.facts, prepared.session
     keep = context.loaded.settings.trash.keep
     label_commits(session, {RUN_ID: run.run_id})
     with staged(session, facts.name, branch_of(run.run_id), base=facts.current_snapshot_id) as branch:
-        prepared.work.write(branch.sql)
+        with tracked(context.tell, "changing rows"):
+            prepared.work.write(branch.sql)
         _check(context, prepared, branch.name)
         age = context.clock() - facts.current.at if facts.current else timedelta()
         backup = Backup(backup_tag(run.run_id), age + keep)
