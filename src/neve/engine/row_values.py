@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from neve.engine.errors import translated
-from neve.errors import InvalidQuery, InvalidSchema, Unsupported
+from neve.errors import InvalidInput, InvalidQuery, InvalidSchema, Unsupported
 from neve.model.directories import Expression
 from neve.model.names import quote, shown
 
@@ -17,12 +17,18 @@ if TYPE_CHECKING:
 _MOST_DIGITS = 38
 
 
-def condition_of(words: str | Column) -> Column:
+def condition_of(words: object) -> Column:
     """A condition as SQL text or as a Column."""
+    from pyspark.sql import Column
     from pyspark.sql import functions as f
 
-    if not isinstance(words, str):
+    if isinstance(words, Column):
         return words
+    if not isinstance(words, str):
+        raise InvalidInput(
+            f"a condition cannot be a {type(words).__module__.partition('.')[0]} {type(words).__name__}",
+            hint='write SQL, such as "amount > 10", or a PySpark Column',
+        )
     if not words.strip():
         raise InvalidQuery("the condition is empty", hint='write a condition such as "amount > 10"')
     with translated():
