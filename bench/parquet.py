@@ -1,8 +1,8 @@
 """Plain folders: compaction, repartition, delete and upsert, beside what a user would write with polars and DuckDB.
 
 Prints a table and writes bench/results/parquet.json. `--mb` is the size of the data on disk, `--files` the number of
-files. `--data DIR` keeps the data, so that `--only WORD` can measure one piece of work after the other; the figures
-of earlier pieces stay in the JSON. Times are of one run on one machine, so compare ratios; every tool runs in a process
+files. `--data DIR` keeps the data, so that `--only WORK/TOOL` can measure one piece after the other; the figures of
+earlier pieces stay in the JSON. Times are of one run on one machine, so compare ratios; every tool runs in a process
 of its own, one after the other, on hard links to the same files. Memory is the most that the process and those it
 started, Java among them, held at one time (resident, looked at every 50 ms).
 """
@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -59,7 +59,7 @@ def main() -> None:
         folder = given.data or Path(scratch)
         if not (folder / "source").is_dir():
             make(folder / "source", given.mb, given.files)
-        figures = measure(folder / "source", folder / "copy", given.only)
+        figures = _with_earlier(measure(folder / "source", folder / "copy", given.only), given.only)
         size = sum(file.stat().st_size for file in (folder / "source").rglob("*.parquet"))
     width = max(len(f"{figure.what}, {figure.tool}") for figure in figures)
     print(f"{size / 2**20:,.0f} MB in {given.files:,} files, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
@@ -67,10 +67,20 @@ def main() -> None:
         name = f"{figure.what}, {figure.tool}"
         print(f"{name:{width}}  {figure.seconds:8.1f} s  {figure.ratio:6.2f}  {figure.peak_mb:6} MB  {figure.detail}")
     RESULTS.parent.mkdir(exist_ok=True)
-    measured = {figure.what for figure in figures}
-    earlier = json.loads(RESULTS.read_text()) if given.only and RESULTS.exists() else []
-    kept = [figure for figure in earlier if figure["what"] not in measured]
-    RESULTS.write_text(json.dumps([*kept, *map(asdict, figures)], indent=2) + "\n")
+    RESULTS.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
+
+
+def _with_earlier(figures: list[Figure], only: str) -> list[Figure]:
+    """Those of this run, those of earlier pieces, and how they compare with ours."""
+    measured = {(figure.what, figure.tool) for figure in figures}
+    earlier = [Figure(**item) for item in json.loads(RESULTS.read_text())] if only and RESULTS.exists() else []
+    kept = [figure for figure in earlier if (figure.what, figure.tool) not in measured]
+    every = sorted(
+        [*kept, *figures],
+        key=lambda figure: (list(WORK).index(figure.what), list(WORK[figure.what]).index(figure.tool)),
+    )
+    ours = {figure.what: figure.seconds for figure in every if figure.tool == "neve"}
+    return [replace(figure, ratio=round(figure.seconds / ours.get(figure.what, figure.seconds), 2)) for figure in every]
 
 
 def make(folder: Path, mb: int, files: int) -> None:
@@ -95,19 +105,15 @@ def make(folder: Path, mb: int, files: int) -> None:
 def measure(source: Path, copy: Path, only: str) -> list[Figure]:
     figures = []
     for what, tools in WORK.items():
-        if only not in what:
-            continue
-        ours: float | None = None
         for tool in tools:
+            if only not in f"{what}/{tool}":
+                continue
             shutil.copytree(source, copy, copy_function=os.link)
             began = time.monotonic()
             answer, peak = run([sys.executable, __file__, "--work", f"{what}/{tool}", "--folder", str(copy)])
             whole = time.monotonic() - began
-            ours = answer["seconds"] if ours is None else ours
-            figures.append(
-                Figure(what, tool, round(answer["seconds"], 2), round(answer["seconds"] / ours, 2), peak,
-                       f"{answer['detail']}; {whole:.1f} s with start")
-            )  # fmt: skip
+            detail = f"{answer['detail']}; {whole:.1f} s with start; load {os.getloadavg()[0]:.0f}"
+            figures.append(Figure(what, tool, round(answer["seconds"], 2), 1.0, peak, detail))
             shutil.rmtree(copy)
             shutil.rmtree(copy.with_name("out"), ignore_errors=True)
     return figures

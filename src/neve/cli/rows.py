@@ -12,7 +12,6 @@ import typer
 
 from neve.cli.options import confirm, open_lake, options, pairs
 from neve.cli.parquet import BackupDir, DryRun, Partition, Yes, emit, location, partition_filter, words, workplace
-from neve.cli.render import emit as show
 from neve.errors import InvalidInput, NotFound, Refused
 
 if TYPE_CHECKING:
@@ -204,6 +203,7 @@ def _with_preview(
 
 
 def _emit(stats: RowStats | RowReceipt, done: str) -> None:
+    from neve.cli.render import emit as show
     from neve.model.rows import RowReceipt
 
     if isinstance(stats, RowReceipt):
