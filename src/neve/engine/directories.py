@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _DROP, _HIT, _NEW, _TARGET = "_neve_drop", "_neve_hit", "_neve_new", "_neve_target"
 _BROADCAST_ROWS = 1_000_000
+_NEEDS_CARE = r'[\x00-\x1f"\\]'
 
 
 class RowWork(Protocol):
@@ -191,13 +192,17 @@ def write_partitions(
 ) -> list[WrittenFile]:
     """Rows into new files of the partitions that they belong to; the group of each is its partition, as JSON.
 
-    A folder without partitions gets one file, or with `spread` as many as there are tasks.
+    A folder without partitions gets one file, or with `spread` as many as there are tasks. A sink that takes several
+    groups at once is given the rows where they are, and every task writes files of its own.
     """
     from pyspark.sql import functions as f
 
     with translated():
         grouped = rows.withColumn(GROUP, partition_group(dataset.keys))
-        if dataset.keys:
+        if sink.open_groups > 1:
+            grouped = rows.coalesce(rows.sparkSession.sparkContext.defaultParallelism)
+            grouped = grouped.withColumn(GROUP, partition_group(dataset.keys))
+        elif dataset.keys:
             grouped = grouped.repartition(GROUP).sortWithinPartitions(GROUP, *map(sorted_by, sort_by))
         elif sort_by:
             grouped = grouped.repartition(1).sortWithinPartitions(*map(sorted_by, sort_by))
@@ -207,9 +212,16 @@ def write_partitions(
 
 
 def partition_group(keys: Sequence[str]) -> Column:
+    """Partition values as JSON. Spark's own `to_json` costs more than all else, so it has only what needs care."""
     from pyspark.sql import functions as f
 
-    return f.to_json(group_column([f.col(quote(key)) for key in keys])) if keys else f.lit("[]")
+    parts: list[Column] = []
+    for key in keys:
+        text = f.nullif(f.col(quote(key)).cast("string"), f.lit(""))
+        careful = f.regexp_replace(f.to_json(f.array(text)), r"^\[|\]$", "")
+        plain = f.concat(f.lit('"'), text, f.lit('"'))
+        parts += [f.coalesce(f.when(text.rlike(_NEEDS_CARE), careful).otherwise(plain), f.lit("null")), f.lit(",")]
+    return f.concat(f.lit("["), *parts[:-1], f.lit("]"))
 
 
 def group_of(text: str) -> Group:

@@ -141,6 +141,22 @@ def refuse_disagreement(location: str, doubts: Sequence[Doubt]) -> None:
         )
 
 
+_MOST_OPEN = 64
+_LEAST_FILE = 16 * 1024 * 1024
+
+
+def open_groups(groups: int, *, tasks: int, bytes: int) -> int:  # noqa: A002
+    """How many partitions each task writes at once: 1 when the rows had better be brought together first.
+
+    Few partitions of many rows need no shuffle: each task writes a file of its own to every one of them.
+
+    >>> open_groups(10, tasks=2, bytes=2 * 10**9), open_groups(10, tasks=2, bytes=10**8)
+    (10, 1)
+    """
+    fits = 1 < groups <= _MOST_OPEN and bytes >= groups * tasks * _LEAST_FILE
+    return groups if fits else 1
+
+
 def kind_of(columns: Sequence[Field], name: str) -> Type:
     return next(column.type for column in columns if column.name == name)
 

@@ -196,7 +196,8 @@ def _write_all(
                 file_bytes=request.target_file_size_mb * _MIB,
             )
             with tracked(work.tell, f"writing part {number + 1} of {len(parts)}"):
-                files = write_rows(session, rows, new, sink, order, validate=request.validate)
+                size = sum(footer.bytes for footer in part.footers)
+                files = write_rows(session, rows, new, sink, order, source_bytes=size, validate=request.validate)
             if request.validate:
                 check_count(part, files)
             for index, file in enumerate(files):
