@@ -316,7 +316,19 @@ def test_the_commands(cli: Cli, trades: LakeTable, tmp_path: Path, rows_of: Rows
     assert (code, f"did you mean {trades.name}" in err) == (3, True)
 
 
-def test_tables_that_are_not_changed_by_hand(spark_lake: Lake, namespace: str, make_table: MakeTable) -> None:
+def test_the_first_rows(make_table: MakeTable, rows_of: RowsOf, cli: Cli) -> None:
+    """Columns that are not given are NULL; the way back is to be empty again."""
+    table = make_table()
+    receipt = table.upsert([{"id": 1}, {"id": 2}], ["id"])
+    assert (receipt.rows_inserted, receipt.backup, rows_of(table)) == (2, None, [(1, None), (2, None)])
+    code, _, err = cli(*str(receipt.undo).split()[1:], "--yes")
+    assert code == 0, err
+    assert rows_of(table) == []
+
+
+def test_tables_that_are_not_changed_by_hand(
+    spark_lake: Lake, namespace: str, make_table: MakeTable, tmp_path: Path, cli: Cli
+) -> None:
     table = make_table()
     spark_lake.dynamic.create(
         f"CREATE DYNAMIC TABLE {namespace}.d TARGET_LAG = '1 hour' AS SELECT id FROM {table.name}"
@@ -324,3 +336,8 @@ def test_tables_that_are_not_changed_by_hand(spark_lake: Lake, namespace: str, m
     with pytest.raises(Refused, match="dynamic table") as caught:
         spark_lake.table(f"{namespace}.d").delete("true")
     assert f"neve dynamic refresh {namespace}.d" in str(caught.value.hint)
+    config = tmp_path / "folder.yaml"
+    config.write_text(f"name: {namespace}.folder\nstorage: {{format: parquet, base_path: {tmp_path}/folder/}}\n")
+    spark_lake.tables.create(str(config))
+    code, _, err = cli("delete", f"{namespace}.folder", "--where", "true", "--yes")
+    assert (code, "is a directory of parquet files" in err) == (6, True)

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -250,6 +251,18 @@ def same_key(one: Sequence[str], other: Sequence[str]) -> Column:
     return reduce(lambda left, right: left & right, (f.col(quote(a)).eqNullSafe(f.col(quote(b))) for a, b in pairs))
 
 
+def _between(column: Column, least: Any, most: Any) -> Column:
+    """Times are given a day more: on their way through Python, the hour that a clock repeats in autumn is not exact."""
+    from pyspark.sql import functions as f
+
+    if isinstance(least, datetime):
+        try:
+            least, most = least - timedelta(days=1), most + timedelta(days=1)
+        except OverflowError:
+            return f.lit(True)
+    return column.between(f.lit(least), f.lit(most))
+
+
 def inside(given: Input, keys: Sequence[str]) -> Column:
     """Bounds of the keys, by which Spark passes over row groups and files."""
     from pyspark.sql import functions as f
@@ -257,6 +270,6 @@ def inside(given: Input, keys: Sequence[str]) -> Column:
     found = f.lit(True)
     for key, (least, most, nulls) in zip(keys, given.bounds, strict=True):
         column = f.col(quote(key))
-        between = f.lit(False) if least is None else column.between(f.lit(least), f.lit(most))
+        between = f.lit(False) if least is None else _between(column, least, most)
         found = found & (between | column.isNull() if nulls else between)
     return found

@@ -149,7 +149,8 @@ def plan_upsert(
     from pyspark.sql import functions as f
 
     with translated():
-        names = session.table(table).columns
+        schema = session.table(table).schema
+        names = schema.names
         known = _known_rows(session, table, given, keys, lineage=lineage)
         copies = known.groupBy(ORDER).agg(f.count(f.lit(1)).alias(_COPIES)).localCheckpoint(eager=False)
         found, held, several = copies.agg(
@@ -169,7 +170,8 @@ def plan_upsert(
             if found:
                 _merge(steps, target, names, keys=keys, update=update, bounds=inside(given, keys))
             else:
-                new.select(*(quote(name) for name in names if name in new.columns)).writeTo(target).append()
+                lacking = {name: f.lit(None).cast(schema[name].dataType) for name in names if name not in new.columns}
+                new.withColumns(lacking).select(*map(quote, names)).writeTo(target).append()
 
         return TableWork(
             deleted=held - found,
