@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from neve.config import LoadedSettings, Settings, load_settings
 from neve.errors import InvalidInput, LakeNotFound
@@ -37,6 +37,7 @@ from neve.model.results import (
     TableSummary,
     TrashRow,
 )
+from neve.model.rows import RowReceipt
 from neve.model.runs import Run, RunState
 from neve.model.specs import Alteration
 from neve.model.units import parse_duration
@@ -45,9 +46,11 @@ from neve.services.context import Context
 from neve.services.directory_tables import look as directory_look
 from neve.services.directory_tables import tables as directory_tables
 from neve.services.directory_tables.tables import DirectoryTable
+from neve.services.registry import is_taken
+from neve.services.row_commits import Way
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from neve.services.dynamic.rounds import Round
     from neve.services.row_changes import RowChanges
@@ -246,6 +249,9 @@ class LakeTable:
         """Itself as a directory table, when it is one."""
         return directory_tables.find(self._context, self.name, self._file)
 
+    def exists(self) -> bool:
+        return is_taken(self._context, self.name)
+
     def show(self) -> TableDetails:
         if table := self._directory():
             return directory_look.show(self._context, table)
@@ -314,15 +320,85 @@ class LakeTable:
         self.name = TableName.parse(new_name)
         return receipt
 
-    def plan_delete(self, *, force: bool = False, keep_data: bool = False) -> Receipt:
+    def plan_drop(self, *, force: bool = False, keep_data: bool = False) -> Receipt:
         if table := self._directory():
             return directory_tables.forget(self._context, table, force=force, dry_run=True)
         return deletion.plan_delete(self._context, self.name, force=force, keep_data=keep_data)
 
-    def delete(self, *, force: bool = False, keep_data: bool = False) -> Receipt:
+    def drop(self, *, force: bool = False, keep_data: bool = False) -> Receipt:
+        """Takes the table out of the lake, as `neve table delete` does; `delete` is for rows."""
         if table := self._directory():
             return directory_tables.forget(self._context, table, force=force, dry_run=False)
         return deletion.delete_table(self._context, self.name, force=force, keep_data=keep_data)
+
+    def delete(
+        self,
+        where: str | Column,
+        *,
+        partition_filter: Mapping[str, object] | None = None,
+        dry_run: bool = False,
+        create_backup: bool = True,
+    ) -> RowReceipt:
+        """Removes the rows for which a condition, SQL text or a Column, is true."""
+        from neve.services.table_rows import delete_rows
+
+        way = Way(dry_run=dry_run, create_backup=create_backup)
+        return delete_rows(self._context, self.name, where, partition_filter=partition_filter, way=way)
+
+    def update(
+        self,
+        set: Mapping[str, object],  # noqa: A002 - SQL's word
+        where: str | Column,
+        *,
+        partition_filter: Mapping[str, object] | None = None,
+        dry_run: bool = False,
+        create_backup: bool = True,
+    ) -> RowReceipt:
+        """Gives columns new values: a literal, `neve.parquet.expr("…")` or a Column, all of them seeing the old row."""
+        from neve.services.table_rows import update_rows
+
+        way = Way(dry_run=dry_run, create_backup=create_backup)
+        return update_rows(self._context, self.name, set, where, partition_filter=partition_filter, way=way)
+
+    def upsert(
+        self,
+        data: Any,
+        key_cols: Sequence[str],
+        *,
+        update_cols: Sequence[str] | None = None,
+        on_duplicate: str = "refuse",
+        order_by: Sequence[str] = (),
+        dry_run: bool = False,
+        create_backup: bool = True,
+    ) -> RowReceipt:
+        """Updates rows by key, and inserts those that are not there yet; `data` is as for `ParquetCRUD.upsert`."""
+        from neve.services.table_rows import upsert_rows
+
+        return upsert_rows(
+            self._context,
+            self.name,
+            data,
+            key_cols=key_cols,
+            update_cols=update_cols,
+            on_duplicate=on_duplicate,
+            order_by=order_by,
+            way=Way(dry_run=dry_run, create_backup=create_backup),
+        )
+
+    def dedupe(
+        self,
+        key_cols: Sequence[str],
+        keep: str = "first",
+        order_by: Sequence[str] = (),
+        *,
+        dry_run: bool = False,
+        create_backup: bool = True,
+    ) -> RowReceipt:
+        """Keeps the first or last row of each key, by `order_by` or as they came. NULL equals NULL."""
+        from neve.services.table_rows import dedupe_rows
+
+        way = Way(dry_run=dry_run, create_backup=create_backup)
+        return dedupe_rows(self._context, self.name, key_cols, keep=keep, order_by=order_by, way=way)
 
     def reinitialise(
         self,

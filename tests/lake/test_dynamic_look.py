@@ -188,7 +188,7 @@ def test_a_source_that_is_gone_fails_those_who_read_it(diamond: Lake, cli: Cli) 
     assert cli("runs", "retry", round_id).code == 1
     with pytest.raises(NotFound):
         diamond.dynamic.refresh(["alone"])
-    diamond.table("alone").delete()
+    diamond.table("alone").drop()
     assert "nothing failed" in cli("runs", "retry", "--failed").err
     assert cli("runs", "retry").code == 2
     run = diamond.runs.list(kind="create")[0].run_id
@@ -259,7 +259,7 @@ def test_tags_hold_what_the_next_refresh_goes_on_from(diamond: Lake, cli: Cli) -
     assert purpose in cli("table", "tag", "orders").out
     diamond.table("top").rename("best")
     assert tags(diamond, "details") == {names["top"]: current(diamond, "details")}
-    diamond.table("best").delete()
+    diamond.table("best").drop()
     assert tags(diamond, "details") == tags(diamond, "metrics") == {}
     diamond.tables.undelete("best", new_name="top")
     assert tags(diamond, "details") == {names["top"]: current(diamond, "details")}
@@ -295,13 +295,13 @@ def test_what_is_remembered_follows_the_table(diamond: Lake) -> None:
     diamond.table("top").rename("best")
     assert known.list()[uuid].name == "default.best"
     assert [row.name for row in diamond.dynamic.history("best")] == ["default.best"]
-    diamond.table("best").delete()
+    diamond.table("best").drop()
     assert uuid not in known.list()
     declare(diamond, "best", "SELECT id, v FROM orders", "orders")
     assert diamond.dynamic.history("best") == [], "a new table of an old name has no past"
     diamond.tables.undelete("best", new_name="top")
     assert [row.name for row in diamond.dynamic.history("top")] == ["default.top"]
-    diamond.table("top").delete(force=True)
+    diamond.table("top").drop(force=True)
     assert diamond._context.store.refreshes.of(uuid) == ()
 
 

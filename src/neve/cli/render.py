@@ -24,6 +24,7 @@ from neve.model.ingest import DateRow, IngestReceipt
 from neve.model.periods import date_ranges
 from neve.model.refresh import DynamicRow, RefreshReceipt, RefreshState
 from neve.model.results import Receipt, SnapshotRow, TableDetails, TableStatus
+from neve.model.rows import RowReceipt
 from neve.model.runs import Run
 from neve.model.units import format_bytes
 
@@ -282,6 +283,8 @@ def _emit_receipt(receipt: Receipt) -> None:
 def _headline(receipt: Receipt) -> str:
     if isinstance(receipt, RefreshReceipt) and receipt.dry_run:
         return f"Would refresh {receipt.table}: {receipt.refresh}. Nothing was changed."
+    if isinstance(receipt, RowReceipt):
+        return f"{'Would have' if receipt.dry_run else '✓'} {_changed_rows(receipt)} of {receipt.table}"
     if receipt.dry_run:
         return f"Would {receipt.action} {receipt.table}. Nothing was changed."
     match receipt:
@@ -294,9 +297,23 @@ def _headline(receipt: Receipt) -> str:
     return f"✓ {receipt.table} {_DONE.get(receipt.action, receipt.action)}"
 
 
+def _changed_rows(receipt: RowReceipt) -> str:
+    """Such as `inserted 1 and updated 2 rows`."""
+    counts = {
+        "inserted": receipt.rows_inserted,
+        "updated": receipt.rows_updated,
+        "deleted": receipt.rows_deleted,
+    }
+    words = [f"{word} {count:,}" for word, count in counts.items() if count] or ["changed 0"]
+    return f"{' and '.join(words)} rows"
+
+
 def _own_lines(receipt: Receipt) -> list[tuple[str, object]]:
     """What a receipt of this kind has beside what all of them have."""
     match receipt:
+        case RowReceipt():
+            rows = ("rows", f"{receipt.rows_before:,} → {receipt.rows_after:,}")
+            return [rows, *([("backup", f"tag {receipt.backup}")] if receipt.backup else [])]
         case IngestReceipt():
             return _ingest_lines(receipt)
         case CompactionReceipt():
