@@ -31,6 +31,7 @@ Each class fixes a machine `code`, the CLI's exit code and the HTTP status; each
     ├─ EngineError             1 · 502   Spark
     │  ├─ SparkUnavailable
     │  └─ JobFailed
+    ├─ RefreshFailed           1 · 500   tables of a round of refreshes failed
     ├─ StorageError            1 · 503   the catalog or the warehouse cannot be read or written
     └─ StoreError              1 · 503   the state database
        └─ SchemaTooNew
@@ -43,11 +44,15 @@ from collections.abc import Iterable
 
 
 class NeveError(Exception):
-    """Root of the tree: a sentence for people, a code for programs, and a hint on how to go on."""
+    """Root of the tree: a sentence for people, a code for programs, and a hint on how to go on.
+
+    `run_id` is the run that it ended, where there was one.
+    """
 
     code = "error"
     exit_code = 1
     http_status = 500
+    run_id: str | None = None
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -177,6 +182,10 @@ class SparkUnavailable(EngineError):
 
 class JobFailed(EngineError):
     code = "job_failed"
+
+
+class RefreshFailed(NeveError):
+    code = "refresh_failed"
 
 
 class StorageError(NeveError):

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from neve.config import LoadedSettings, Settings, load_settings
 from neve.errors import InvalidInput, LakeNotFound
@@ -17,9 +17,10 @@ from neve.model.batching import BatchOutcome
 from neve.model.compaction import CompactionReceipt
 from neve.model.delta import Step
 from neve.model.dynamic import CreateDynamic
+from neve.model.history import RefreshRecord
 from neve.model.ingest import IngestReceipt
 from neve.model.names import TableName, parse_namespace
-from neve.model.refresh import Difference, DynamicDetails, DynamicRow, RefreshReceipt
+from neve.model.refresh import Difference, DynamicDetails, DynamicGraph, DynamicRow, RecoveredRow, RefreshReceipt
 from neve.model.results import (
     CheckRow,
     DateCount,
@@ -36,6 +37,7 @@ from neve.model.results import (
     TableSummary,
     TrashRow,
 )
+from neve.model.rows import RowReceipt
 from neve.model.runs import Run, RunState
 from neve.model.specs import Alteration
 from neve.model.units import parse_duration
@@ -44,10 +46,13 @@ from neve.services.context import Context
 from neve.services.directory_tables import look as directory_look
 from neve.services.directory_tables import tables as directory_tables
 from neve.services.directory_tables.tables import DirectoryTable
+from neve.services.registry import is_taken
+from neve.services.row_commits import Way
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
+    from neve.services.dynamic.rounds import Round
     from neve.services.row_changes import RowChanges
 
 
@@ -244,6 +249,9 @@ class LakeTable:
         """Itself as a directory table, when it is one."""
         return directory_tables.find(self._context, self.name, self._file)
 
+    def exists(self) -> bool:
+        return is_taken(self._context, self.name)
+
     def show(self) -> TableDetails:
         if table := self._directory():
             return directory_look.show(self._context, table)
@@ -312,15 +320,85 @@ class LakeTable:
         self.name = TableName.parse(new_name)
         return receipt
 
-    def plan_delete(self, *, force: bool = False, keep_data: bool = False) -> Receipt:
+    def plan_drop(self, *, force: bool = False, keep_data: bool = False) -> Receipt:
         if table := self._directory():
             return directory_tables.forget(self._context, table, force=force, dry_run=True)
         return deletion.plan_delete(self._context, self.name, force=force, keep_data=keep_data)
 
-    def delete(self, *, force: bool = False, keep_data: bool = False) -> Receipt:
+    def drop(self, *, force: bool = False, keep_data: bool = False) -> Receipt:
+        """Takes the table out of the lake, as `neve table delete` does; `delete` is for rows."""
         if table := self._directory():
             return directory_tables.forget(self._context, table, force=force, dry_run=False)
         return deletion.delete_table(self._context, self.name, force=force, keep_data=keep_data)
+
+    def delete(
+        self,
+        where: str | Column,
+        *,
+        partition_filter: Mapping[str, object] | None = None,
+        dry_run: bool = False,
+        create_backup: bool = True,
+    ) -> RowReceipt:
+        """Removes the rows for which a condition, SQL text or a Column, is true."""
+        from neve.services.table_rows import delete_rows
+
+        way = Way(dry_run=dry_run, create_backup=create_backup)
+        return delete_rows(self._context, self.name, where, partition_filter=partition_filter, way=way)
+
+    def update(
+        self,
+        set: Mapping[str, object],  # noqa: A002 - SQL's word
+        where: str | Column,
+        *,
+        partition_filter: Mapping[str, object] | None = None,
+        dry_run: bool = False,
+        create_backup: bool = True,
+    ) -> RowReceipt:
+        """Gives columns new values: a literal, `neve.parquet.expr("…")` or a Column, all of them seeing the old row."""
+        from neve.services.table_rows import update_rows
+
+        way = Way(dry_run=dry_run, create_backup=create_backup)
+        return update_rows(self._context, self.name, set, where, partition_filter=partition_filter, way=way)
+
+    def upsert(
+        self,
+        data: Any,
+        key_cols: Sequence[str],
+        *,
+        update_cols: Sequence[str] | None = None,
+        on_duplicate: str = "refuse",
+        order_by: Sequence[str] = (),
+        dry_run: bool = False,
+        create_backup: bool = True,
+    ) -> RowReceipt:
+        """Updates rows by key, and inserts those that are not there yet; `data` is as for `ParquetCRUD.upsert`."""
+        from neve.services.table_rows import upsert_rows
+
+        return upsert_rows(
+            self._context,
+            self.name,
+            data,
+            key_cols=key_cols,
+            update_cols=update_cols,
+            on_duplicate=on_duplicate,
+            order_by=order_by,
+            way=Way(dry_run=dry_run, create_backup=create_backup),
+        )
+
+    def dedupe(
+        self,
+        key_cols: Sequence[str],
+        keep: str = "first",
+        order_by: Sequence[str] = (),
+        *,
+        dry_run: bool = False,
+        create_backup: bool = True,
+    ) -> RowReceipt:
+        """Keeps the first or last row of each key, by `order_by` or as they came. NULL equals NULL."""
+        from neve.services.table_rows import dedupe_rows
+
+        way = Way(dry_run=dry_run, create_backup=create_backup)
+        return dedupe_rows(self._context, self.name, key_cols, keep=keep, order_by=order_by, way=way)
 
     def reinitialise(
         self,
@@ -487,26 +565,68 @@ class DynamicTables:
         return explain(validate(self._context, _declaration(sql)))
 
     def list(self) -> builtins.list[DynamicRow]:
-        from neve.services.dynamic.tables import list_dynamic
+        """Every dynamic table: how fresh it is, how it is refreshed, and how that went last."""
+        from neve.services.dynamic.look import list_dynamic
 
         return list_dynamic(self._context)
 
-    def refresh(self, names: Sequence[str] = ()) -> builtins.list[RefreshReceipt]:
-        """Refreshes the named tables, or all, in the order of their graph; `+t` and `t+` reach along it."""
-        from neve.services.dynamic.tables import refresh_tables
+    def graph(self, name: str | None = None) -> DynamicGraph:
+        """Who reads whom, in the order of refreshes; of one table, what it needs and what needs it."""
+        from neve.services.dynamic.look import graph_of
 
-        return refresh_tables(self._context, names)
+        return graph_of(self._context, None if name is None else TableName.parse(name))
+
+    def history(
+        self, name: str | None = None, *, failed: bool = False, limit: int = 20
+    ) -> builtins.list[RefreshRecord]:
+        """The latest refreshes of a table, or of all, newest first; only those that failed, if wanted."""
+        from neve.services.dynamic.look import refresh_history
+
+        table = None if name is None else TableName.parse(name)
+        return refresh_history(self._context, table, failed=failed, limit=limit)
+
+    def recover(self) -> builtins.list[RecoveredRow]:
+        """Writes what the state database keeps of dynamic tables anew, from the catalog; what was missing."""
+        from neve.services.dynamic.history import recover
+
+        return recover(self._context)
+
+    def refresh(
+        self, names: Sequence[str] = (), *, downstream: bool = False, parallel: int | None = None, dry_run: bool = False
+    ) -> builtins.list[RefreshReceipt]:
+        """Refreshes the named tables, or all, in the order of their graph; `+t` and `t+` reach along it.
+
+        Raises:
+            RefreshFailed: tables failed; the others had their turn. Where one table was refreshed, its own error.
+        """
+        done = self.round(names, downstream=downstream, parallel=parallel, dry_run=dry_run)
+        done.check()
+        return done.receipts
+
+    def round(
+        self, names: Sequence[str] = (), *, downstream: bool = False, parallel: int | None = None, dry_run: bool = False
+    ) -> Round:
+        """As `refresh`, but tables that failed are told in the answer among the others."""
+        from neve.services.dynamic.laps import RoundRequest
+        from neve.services.dynamic.rounds import run_round
+
+        selectors = [f"{name}+" if downstream and not name.endswith("+") else name for name in names]
+        return run_round(self._context, RoundRequest(selectors=selectors, parallel=parallel, dry_run=dry_run))
 
     def explain(self, name: str) -> Step:
-        from neve.services.dynamic.tables import explain_dynamic
+        from neve.services.dynamic.look import explain_dynamic
 
         return explain_dynamic(self._context, TableName.parse(name))
 
     def verify(self, name: str) -> Difference:
         """Computes the query anew at the table's frontier and compares."""
-        from neve.services.dynamic.tables import verify_dynamic
+        return self.verify_all([name])[0]
 
-        return verify_dynamic(self._context, TableName.parse(name))
+    def verify_all(self, names: Sequence[str] = ()) -> builtins.list[Difference]:
+        """As `verify`, for several tables (`t`, `+t`, `t+`) or all."""
+        from neve.services.dynamic.verify import verify_tables
+
+        return verify_tables(self._context, names)
 
     def drop(self, name: str, *, cascade: bool = False) -> builtins.list[Receipt]:
         from neve.services.dynamic.statements import drop_dynamic
@@ -562,20 +682,21 @@ class DynamicTable:
         return swap_dynamic(self._context, self.name, TableName.parse(other))
 
     def refresh(self) -> RefreshReceipt:
-        from neve.services.dynamic.tables import refresh_tables
+        """One round of this table, and of those above it that must be brought along; its own receipt."""
+        from neve.services.dynamic.rounds import refresh_tables
 
-        return refresh_tables(self._context, [self.name.short])[0]
+        return refresh_tables(self._context, [self.name.short])[-1]
 
     def explain(self) -> Step:
-        from neve.services.dynamic.tables import explain_dynamic
+        from neve.services.dynamic.look import explain_dynamic
 
         return explain_dynamic(self._context, self.name)
 
     def verify(self) -> Difference:
         """Computes the query anew at the table's frontier and compares."""
-        from neve.services.dynamic.tables import verify_dynamic
+        from neve.services.dynamic.verify import verify_tables
 
-        return verify_dynamic(self._context, self.name)
+        return verify_tables(self._context, [self.name.short])[0]
 
     def drop(self, *, cascade: bool = False) -> list[Receipt]:
         from neve.services.dynamic.statements import drop_dynamic
@@ -618,3 +739,12 @@ class Runs:
 
     def show(self, run_id: str) -> Run:
         return self._context.store.runs.get(run_id)
+
+    def retry(self, run_id: str | None = None, *, parallel: int | None = None) -> Round | None:
+        """Refreshes the tables of a round that failed, and those left out; without an id, all that failed last.
+
+        None when there is nothing to do again.
+        """
+        from neve.services.dynamic.retry import retry
+
+        return retry(self._context, run_id, parallel=parallel)

@@ -127,13 +127,15 @@ def undo_words(command: str | None) -> list[list[str]]:
     return [[*line[1:], "--yes"] if line[2] in asks else line[1:] for line in lines]
 
 
-def append(lake: Lake, name: str, rows: Sequence[Mapping[str, object]]) -> int:
+def append(
+    lake: Lake, name: str, rows: Sequence[Mapping[str, object]], *, summary: Mapping[str, str] | None = None
+) -> int:
     """Appends rows in one commit; the snapshot that it made."""
     table = lake._context.catalog._backend.open_table(TableName.parse(name))
     content = pa.Table.from_pylist([dict(row) for row in rows], schema=table.schema().as_arrow())
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Parquet writer option")  # PyIceberg's writer knows no row-group size
-        table.append(content)
+        table.append(content, snapshot_properties=dict(summary or {}))
     return current(lake, name)
 
 

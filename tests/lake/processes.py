@@ -151,9 +151,9 @@ def do(lake: Any, verb: str, *words: str) -> None:
     deeds: dict[str, Callable[..., object]] = {
         "create": lambda name: lake.tables.create(name, "id bigint, v string", properties={"format-version": "2"}),
         "rename": lambda old, new: lake.table(old).rename(new),
-        "delete": lambda name: lake.table(name).delete(),
-        "force": lambda name: lake.table(name).delete(force=True),
-        "forget": lambda name: lake.table(name).delete(keep_data=True),
+        "delete": lambda name: lake.table(name).drop(),
+        "force": lambda name: lake.table(name).drop(force=True),
+        "forget": lambda name: lake.table(name).drop(keep_data=True),
         "undelete": lambda name, new: lake.tables.undelete(name, new_name=new),
         "register": lake.tables.register,
         "set": lambda name: lake.table(name).set({"killed": "yes"}),

@@ -72,7 +72,7 @@ def live_through(lake: Lake, name: str, *, force: bool = False) -> None:
     assert names(lake) == ["default.plain"]
     lake.table("plain").rename(name)
     assert [facts(lake, shown).name for shown in names(lake)] == [table]
-    lake.table(name).delete(force=force)
+    lake.table(name).drop(force=force)
     assert names(lake) == []
 
 
@@ -113,7 +113,7 @@ def test_a_name_has_at_most_255_bytes(shared: Lake, size: int, letter: str) -> N
         live_through(shared, name)
         shared.tables.create("t", f"`{name}` int")
         assert shared.table("t").show().columns[0].name == name
-        shared.table("t").delete(force=True)
+        shared.table("t").drop(force=True)
 
 
 def test_names_that_look_alike_are_different_tables(lake: Lake) -> None:
@@ -200,7 +200,7 @@ def test_any_column_name_is_refused_or_reads_back(shared: Lake, name: str) -> No
     shared.table("t").alter(alterations_from_words(rename={name: "plain"}))
     shared.table("t").alter(alterations_from_words(rename={"plain": name}))
     assert [column.name for column in shared.table("t").show().columns] == [name, "other"]
-    shared.table("t").delete(force=True)
+    shared.table("t").drop(force=True)
 
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))

@@ -201,12 +201,12 @@ def test_submissions_follow_their_table_through_rename_delete_and_back(lake: Lak
 
     lake.table("a").rename("b")
     assert (waiting("a"), waiting("b")) == ([], ["a.csv"])
-    lake.table("b").delete()
+    lake.table("b").drop()
     make(lake, "b")
     assert waiting("b") == [], "a new table of the name has nothing to load"
     lake.tables.undelete("b", new_name="c")
     assert waiting("c") == ["a.csv"]
-    lake.table("c").delete(force=True)
+    lake.table("c").drop(force=True)
     make(lake, "c")
     assert waiting("c") == []
 

@@ -72,16 +72,16 @@ def test_a_whole_life(anywhere: Lake) -> None:
     table.online()
     assert facts(lake, "`odd name`.t2").location == before.location
 
-    table.delete()
+    table.drop()
     assert names(lake) == []
     lake.tables.undelete("`odd name`.t2", new_name="back")
     assert facts(lake, "back").uuid == before.uuid
     check_healthy(lake)
-    receipt = lake.table("back").delete(keep_data=True)
+    receipt = lake.table("back").drop(keep_data=True)
     place = str(receipt.undo).split()[-1]
     lake.tables.register("again", place)
     assert facts(lake, "again").uuid == before.uuid
-    lake.table("again").delete(force=True)
+    lake.table("again").drop(force=True)
     assert not Path(before.location).exists()
     assert names(lake) == []
     check_healthy(lake)
@@ -101,7 +101,7 @@ def test_refusals(anywhere: Lake) -> None:
     with pytest.raises(TableNotFound, match="nope"):
         lake.table("nope").show()
     with pytest.raises(TableNotFound):
-        lake.table("nope").delete(force=True)
+        lake.table("nope").drop(force=True)
     with pytest.raises(TableNotFound):
         lake.tables.undelete("a")
     with pytest.raises(InvalidName):
@@ -126,7 +126,7 @@ def test_namespaces(anywhere: Lake) -> None:
         lake.namespaces.drop("x.y")
     with pytest.raises(NotEmpty):
         lake.namespaces.drop("x")
-    lake.table("x.y.t").delete()
+    lake.table("x.y.t").drop()
     lake.namespaces.drop("x.y")
     lake.namespaces.drop("x")
     with pytest.raises(NamespaceNotFound):
@@ -144,7 +144,7 @@ def test_odd_names(anywhere: Lake) -> None:
         lake.table(f"`{name}`").rename("plain")
         lake.table("plain").rename(f"`{name}`")
         assert lake.table(f"`{name}`").show().columns[0].name == name
-        lake.table(f"`{name}`").delete()
+        lake.table(f"`{name}`").drop()
         assert names(lake) == []
 
 

@@ -49,7 +49,7 @@ def prepare(root: Path, case: Case) -> None:
             make(lake, name, rows=2)
             log_ingestion(lake, name)
         for name in case.trash:
-            lake.table(name).delete()
+            lake.table(name).drop()
 
 
 def restore(kept: Path, root: Path) -> None:
@@ -113,7 +113,7 @@ def check_heals(root: Path, case: Case, other: dict[str, str]) -> None:
         assert tuple(names(lake)) == seen
         half = [name for name in seen if DELETING in facts(lake, name).properties]
         for name in half:
-            lake.table(name).delete(force=True)
+            lake.table(name).drop(force=True)
         check_consistent(lake, case, other)
 
 

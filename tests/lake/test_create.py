@@ -207,7 +207,7 @@ def test_the_receipt_is_the_run(lake: Lake) -> None:
 def test_a_new_table_inherits_nothing_of_an_old_one(lake: Lake) -> None:
     make(lake, rows=2)
     old = facts(lake, "t")
-    lake.table("t").delete()
+    lake.table("t").drop()
     make(lake)
     new = facts(lake, "t")
     assert new.uuid != old.uuid

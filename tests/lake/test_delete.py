@@ -158,7 +158,7 @@ def test_force_and_keep_data_exclude_each_other(lake: Lake, cli: Cli) -> None:
     make(lake)
     assert cli("table", "delete", "t", "--force", "--keep-data").code == 2
     with pytest.raises(InvalidInput):
-        lake.table("t").delete(force=True, keep_data=True)
+        lake.table("t").drop(force=True, keep_data=True)
     assert names(lake) == ["default.t"]
 
 
@@ -174,10 +174,10 @@ def test_deleting_what_is_not_there(lake: Lake, cli: Cli) -> None:
 def test_the_trash_gives_back_the_newest_then_the_older(lake: Lake) -> None:
     make(lake, rows=1)
     first = facts(lake, "t")
-    lake.table("t").delete()
+    lake.table("t").drop()
     make(lake, rows=2)
     second = facts(lake, "t")
-    lake.table("t").delete()
+    lake.table("t").drop()
     assert [row.uuid for row in lake.tables.trash()] == [second.uuid, first.uuid]
     lake.tables.undelete("t")
     assert facts(lake, "t") == second
@@ -194,11 +194,11 @@ def test_logs_wait_under_the_uuid(lake: Lake) -> None:
     make(lake)
     log_ingestion(lake, "t", "2024-01-01")
     first = facts(lake, "t").uuid
-    lake.table("t").delete()
+    lake.table("t").drop()
     make(lake)
     assert lake.table("t").status().ingestion.total_ingestions == 0
     log_ingestion(lake, "t", "2024-02-01")
-    lake.table("t").delete()
+    lake.table("t").drop()
     store = lake._context.store
     assert [row.date.isoformat() for row in store.ingestions.for_table(first)] == ["2024-01-01"]
     lake.tables.undelete("t")
@@ -209,7 +209,7 @@ def test_logs_wait_under_the_uuid(lake: Lake) -> None:
 
 def test_undelete_under_another_name_and_its_undo(lake: Lake, cli: Cli) -> None:
     make(lake, "a", rows=1)
-    lake.table("a").delete()
+    lake.table("a").drop()
     receipt = json.loads(cli("table", "undelete", "a", "--as", "x.b", "-o", "json").out)
     assert names(lake) == ["x.b"]
     assert receipt["details"] == {"rows": 1}
@@ -222,7 +222,7 @@ def test_undelete_under_another_name_and_its_undo(lake: Lake, cli: Cli) -> None:
 def test_a_table_never_gets_two_names(lake: Lake) -> None:
     """What a delete that died left in the trash must not come back beside the live table."""
     make(lake, rows=1)
-    lake.table("t").delete()
+    lake.table("t").drop()
     (row,) = lake._context.store.trash.list()
     lake.tables.undelete("t")
     lake._context.store.trash.put(row)
@@ -243,7 +243,7 @@ def test_the_trash_empties_itself_when_its_time_is_over(lake: Lake) -> None:
     make(lake, "t", rows=1)
     log_ingestion(lake, "t")
     gone, uuid = folder(lake, "t"), facts(lake, "t").uuid
-    lake.table("t").delete()
+    lake.table("t").drop()
     assert empty_expired_trash(lake._context) == []
     later = expired(lake)
     assert empty_expired_trash(later) == ["t"]
@@ -256,7 +256,7 @@ def test_the_trash_empties_itself_when_its_time_is_over(lake: Lake) -> None:
 
 def test_emptying_the_trash_never_touches_a_live_table(lake: Lake) -> None:
     make(lake, "t", rows=2)
-    lake.table("t").delete()
+    lake.table("t").drop()
     (row,) = lake._context.store.trash.list()
     assert row.metadata_location is not None
     lake.tables.register("t", row.metadata_location)
@@ -272,7 +272,7 @@ def test_an_expired_table_that_cannot_be_removed_does_not_stop_other_deletes(
 ) -> None:
     make(lake, "stuck", rows=1)
     stuck = folder(lake, "stuck")
-    lake.table("stuck").delete()
+    lake.table("stuck").drop()
     make(lake, "t")
     later = expired(lake)
     whole = Files.remove_tree
@@ -285,7 +285,7 @@ def test_an_expired_table_that_cannot_be_removed_does_not_stop_other_deletes(
     with monkeypatch.context() as broken:
         broken.setattr(Files, "remove_tree", refuse)
         assert empty_expired_trash(later) == []
-        lake.table("t").delete()
+        lake.table("t").drop()
     assert stuck.exists()
     with pytest.raises(TableNotFound):
         lake.tables.undelete("stuck")
@@ -337,7 +337,7 @@ def test_files_that_two_tables_share_stay(lake: Lake) -> None:
     make(lake, "a", rows=1)
     context = lake._context
     context.catalog.register(TableName.parse("b"), facts(lake, "a").metadata_location)
-    receipt = lake.table("b").delete(force=True)
+    receipt = lake.table("b").drop(force=True)
     assert "stays" in str(receipt.details["data"])
     assert all(Path(file.path).exists() for file in lake.table("a").files())
     assert lake.table("a").show().rows == 1
@@ -348,7 +348,7 @@ def test_a_table_outside_the_warehouse_keeps_its_files(lake: Lake, new_lake: Pat
         make(other, "t", rows=1)
         found = facts(other, "t")
     lake.tables.register("t", found.metadata_location)
-    receipt = lake.table("t").delete(force=True)
+    receipt = lake.table("t").drop(force=True)
     assert "stays" in str(receipt.details["data"])
     assert Path(found.metadata_location).exists()
 
@@ -364,7 +364,7 @@ def test_a_location_that_climbs_out_of_the_warehouse_is_left_alone(lake: Lake, t
     crafted = tmp_path / "v1.metadata.json"
     crafted.write_text(json.dumps(metadata))
     lake.tables.register("evil", str(crafted))
-    lake.table("evil").delete(force=True)
+    lake.table("evil").drop(force=True)
     assert (victim / "precious").read_text() == "mine"
 
 
@@ -380,7 +380,7 @@ def test_a_commit_between_look_and_deed_is_not_lost(lake: Lake, monkeypatch: pyt
         return drop(name, expected=expected)
 
     monkeypatch.setattr(lake._context.catalog, "drop", append_first)
-    lake.table("t").delete()
+    lake.table("t").drop()
     lake.tables.undelete("t")
     assert current(lake, "t") == rival[0]
     assert lake.table("t").show().rows == 2
@@ -404,7 +404,7 @@ def test_another_table_that_took_the_name_meanwhile_is_spared(
 
     monkeypatch.setattr(context.catalog, "drop", swap_first)
     with pytest.raises(Exception, match="another table now"):
-        lake.table("t").delete(force=force)
+        lake.table("t").drop(force=force)
     assert lake.table("t").show().rows == 2
     assert all(Path(file.path).exists() for file in lake.table("t").files())
 
@@ -421,7 +421,7 @@ def test_a_half_deleted_table_is_finished_by_a_plain_delete(lake: Lake, cli: Cli
 def test_undelete_when_its_files_are_gone(lake: Lake, cli: Cli) -> None:
     make(lake, rows=1)
     location = Path(facts(lake, "t").metadata_location)
-    lake.table("t").delete()
+    lake.table("t").drop()
     location.unlink()
     before = contents(lake)
     said = cli("table", "undelete", "t")
@@ -434,7 +434,7 @@ def test_refused_is_a_neve_error(lake: Lake) -> None:
     make(lake)
     Path(facts(lake, "t").metadata_location).unlink()
     with pytest.raises(Refused):
-        lake.table("t").delete()
+        lake.table("t").drop()
 
 
 def test_settings_say_how_long(lake: Lake) -> None:

@@ -20,7 +20,7 @@ def findings(lake: Lake, *, repair: bool = False) -> list[CheckRow]:
 def test_a_sound_lake_is_called_sound(lake: Lake, cli: Cli) -> None:
     make(lake, rows=1)
     make(lake, "gone")
-    lake.table("gone").delete()
+    lake.table("gone").drop()
     check_healthy(lake)
     before = contents(lake)
     said = cli("doctor", "--no-spark", "-o", "json")

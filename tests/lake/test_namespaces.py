@@ -49,7 +49,7 @@ def test_only_an_empty_one_is_dropped(lake: Lake, cli: Cli) -> None:
     with pytest.raises(NamespaceNotFound, match="no namespace nope"):
         lake.namespaces.drop("nope")
     assert contents(lake) == before
-    lake.table("a.b.t").delete()
+    lake.table("a.b.t").drop()
     assert cli("namespace", "drop", "a.b").code == 0
     assert cli("namespace", "drop", "a").code == 0
     assert listed(lake) == {"default": 0}
@@ -57,7 +57,7 @@ def test_only_an_empty_one_is_dropped(lake: Lake, cli: Cli) -> None:
 
 def test_a_table_comes_back_into_a_namespace_that_was_dropped(lake: Lake) -> None:
     make(lake, "a.t")
-    lake.table("a.t").delete()
+    lake.table("a.t").drop()
     lake.namespaces.drop("a")
     lake.tables.undelete("a.t")
     assert names(lake) == ["a.t"]

@@ -54,7 +54,7 @@ def test_case_3_a_new_table_of_the_old_name_has_another_folder(lake: Lake) -> No
     assert not a.location.startswith(b.location)
     assert not b.location.startswith(a.location)
     assert {row.path.startswith(f"{b.location}/") for row in lake.table("b").files()} == {True}
-    lake.table("a").delete(force=True)
+    lake.table("a").drop(force=True)
     assert lake.table("b").show().rows == 2
     assert all(lake._context.catalog.files.exists(row.path) for row in lake.table("b").files())
     check_healthy(lake)
@@ -110,7 +110,7 @@ def test_dependants_hold_a_name(lake: Lake, cli: Cli) -> None:
         assert said.code == 6
         assert "derived" in said.err
     with pytest.raises(DependentsExist, match="derived"):
-        lake.table("base").delete(keep_data=True)
+        lake.table("base").drop(keep_data=True)
     assert contents(lake) == before
     assert cli("table", "delete", "derived", "--yes").code == 0
     assert cli("table", "rename", "base", "other").code == 0

@@ -108,7 +108,7 @@ def test_bringing_the_same_table_back(arena: Lake, race: Race) -> None:
     """Under the same name, and under different ones: a table never ends up with two."""
     for number in range(ROUNDS):
         make(arena, f"t{number}", rows=1)
-        arena.table(f"t{number}").delete()
+        arena.table(f"t{number}").drop()
     for outcomes in race("undelete t# t#", "undelete t# u#", "undelete t# v#"):
         check_one_won(outcomes)
     assert len(names(arena)) == ROUNDS

@@ -364,7 +364,7 @@ class TestAfterwards:
         self, table: LakeTable, spark_lake: Lake, read: Callable[..., pa.Table]
     ) -> None:
         full = bag(read(table))
-        table.delete()
+        table.drop()
         spark_lake.tables.undelete(str(table.name))
         assert bag(read(table)) == full
 
@@ -373,7 +373,7 @@ class TestAfterwards:
         self, table: LakeTable, spark_lake: Lake, read: Callable[..., pa.Table], data: Path, options: dict[str, bool]
     ) -> None:
         full, location = bag(read(table)), Path(table.show().location)
-        table.delete(**options)
+        table.drop(**options)
         assert location.exists() == ("keep_data" in options)
         spark_lake.tables.adopt(data, str(table.name))
         assert bag(read(table)) == full

@@ -310,7 +310,7 @@ def test_a_forgotten_table_comes_back_with_its_rows(spark_lake: Lake, make: Make
     paths = write_days(tmp_path / "landing", date(2024, 1, 1), 2)
     table = make()
     table.ingest(tmp_path / "landing", date_from_name="sales_{date}.csv")
-    table.delete()
+    table.drop()
     spark_lake.tables.create(str(tmp_path / "sales.yaml"))
     assert rows_of(table) == expected(paths)
     assert table.ingest(tmp_path / "landing", date_from_name="sales_{date}.csv").run_id is None

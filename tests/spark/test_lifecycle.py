@@ -158,7 +158,7 @@ def test_delete_asks_and_takes_only_its_own(  # noqa: PLR0917
 
     monkeypatch.setattr(Path, "unlink", failing)
     with pytest.raises(StorageError, match="Permission denied"):
-        filled.delete(force=True)
+        filled.drop(force=True)
     monkeypatch.setattr(Path, "unlink", unlink)
     assert str(filled.name) in [row.table for row in spark_lake.tables.list(namespace)]
     assert spark_lake.runs.list(table=str(filled.name), limit=1)[0].state == "failed"
@@ -175,7 +175,7 @@ def test_undelete_brings_back_rows_and_history(
     spark_lake: Lake, filled: LakeTable, make_table: Callable[..., LakeTable], rows_of: RowsOf
 ) -> None:
     rows, history = rows_of(filled, "*, _row_id"), filled.history()
-    filled.delete()
+    filled.drop()
     with pytest.raises(TableNotFound):
         rows_of(filled)
     usurper = make_table("filled", rows="(1, 'new')")
@@ -193,7 +193,7 @@ def test_keep_data_then_register(
     spark_lake: Lake, namespace: str, filled: LakeTable, rows_of: RowsOf, cli: Cli
 ) -> None:
     rows, details = rows_of(filled, "*, _row_id"), filled.show()
-    receipt = filled.delete(keep_data=True)
+    receipt = filled.drop(keep_data=True)
     assert Path(details.location).is_dir()
     assert receipt.undo is not None
     assert cli(*shlex.split(receipt.undo)[1:])[0] == 0

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.spark.bags import digests
-from tests.spark.trades import KEYS, bag, read, trades, write
+from tests.spark.trades import KEYS, bag, files, read, trades, write
+
+from neve.lake import Lake
 
 pytestmark = pytest.mark.spark
 
@@ -53,9 +55,6 @@ def test_rows(cli: Cli, folder: Path, tmp_path: Path) -> None:
     code, out, err = cli("parquet", "restore", str(folder), "--yes")
     assert code == 0, err
     assert "✓ restored: 2 → 3 rows" in err
-    code, _, err = cli("delete", str(tmp_path / "none"), "--where", "true", "--yes")
-    assert code == 3
-    assert "no folder" in err
 
 
 def test_files(cli: Cli, folder: Path, tmp_path: Path) -> None:
@@ -88,3 +87,44 @@ def test_repair(cli: Cli, tmp_path: Path) -> None:
     assert "neve parquet repair" in err
     assert answer(cli, "parquet", "repair", str(tmp_path / "d"), "--yes")["rows_updated"] == 1
     assert read(tmp_path / "d", "k=b/*.parquet") == [{"k": "b", "id": 1}]
+
+
+def test_to_iceberg_and_back(cli: Cli, folder: Path, tmp_path: Path, spark_lake: Lake, namespace: str) -> None:
+    """The table is made of the very files, which nothing touches, not even a change of its rows."""
+    rows, before, inodes = read(folder), digests(folder), files(folder)
+    name = f"{namespace}.level2"
+    dry = answer(cli, "parquet", "to-iceberg", str(folder), name, "--dry-run")
+    assert (dry["details"]["rows"], spark_lake.table(name).exists()) == (4, False)
+    assert answer(cli, "parquet", "to-iceberg", str(folder), name)["details"]["files"] == 3
+    table = spark_lake.table(name)
+    assert {row.path.removeprefix("file:") for row in table.files()} == {f"{folder}/{path}" for path in inodes}
+    assert table.show().partition_by == ["product_id", "date"]
+    assert bag([row.asDict() for row in spark_lake.sql(f"SELECT * FROM {name}").collect()]) == bag(rows)
+    assert answer(cli, "delete", name, "--where", "spread_bps > 200", "--yes")["rows_deleted"] == 2
+    assert (digests(folder), files(folder)) == (before, inodes)
+    answer(cli, "parquet", "from-iceberg", name, str(tmp_path / "back"))
+    assert bag(read(tmp_path / "back")) == bag([row for row in rows if row["trade_id"] in ("1", "3")])
+    code, _, err = cli("parquet", "from-iceberg", name, str(tmp_path / "back"))
+    assert (code, "not empty" in err) == (6, True)
+
+    (tmp_path / "wrong/k=a").mkdir(parents=True)
+    pq.write_table(pa.table({"k": ["b"], "id": [1]}), tmp_path / "wrong/k=a/x.parquet")
+    code, _, err = cli("parquet", "to-iceberg", str(tmp_path / "wrong"), f"{namespace}.wrong")
+    assert (code, "k=a/x.parquet" in err) == (6, True)
+    assert not spark_lake.table(f"{namespace}.wrong").exists()
+
+
+def test_what_a_target_is(cli: Cli, folder: Path, spark_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path is a folder and a name a table; one that is both is refused, and so is what is neither."""
+    monkeypatch.chdir(folder.parent)
+    spark_lake.tables.create("level2", "id bigint")
+    try:
+        code, _, err = cli("delete", "level2", "--where", "true", "--yes")
+        assert (code, "./level2 for the folder, default.level2 for the table" in err) == (6, True)
+        assert answer(cli, "delete", "./level2", "--where", "true", "--dry-run")["rows_deleted"] == 4
+        assert answer(cli, "delete", "default.level2", "--where", "true", "--dry-run")["rows_before"] == 0
+    finally:
+        spark_lake.table("level2").drop(force=True)
+    assert answer(cli, "delete", "level2", "--where", "true", "--dry-run")["rows_deleted"] == 4
+    code, _, err = cli("delete", "./none", "--where", "true", "--yes")
+    assert (code, "no folder ./none" in err) == (3, True)

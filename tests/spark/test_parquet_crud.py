@@ -270,6 +270,84 @@ def test_what_an_upsert_refuses(folder: Path, crud: Crud) -> None:
     assert digests(folder) == before
 
 
+def test_the_workflows_of_the_guide(tmp_path: Path, crud: Crud) -> None:
+    """1 mends the data, 2 removes duplicates with polars, 3 loads more; 4 is the Repartitioner's."""
+    import polars as pl
+
+    names = ("product_id", "date", "trade_id", "side", "side_normalized", "bid", "ask", "spread", "spread_bps")
+    table = [
+        ("BTC-USD", "2025-11-25", 1, "offer", None, 1.0, 3.0, 9.0, 10.0),
+        ("BTC-USD", "2025-11-25", 2, "bid", "bid", 1.0, 2.0, 9.0, 501.0),
+        ("BTC-USD", "2025-11-26", 3, "bid", "bid", 1.0, 2.0, None, None),
+        ("ETH-USD", "2025-11-26", 4, "offer", None, 5.0, 8.0, 9.0, 900.0),
+    ]
+    folder, backups = tmp_path / "level2", tmp_path / "backups"
+    rows = [dict(zip(names, row, strict=True)) for row in table]
+    write(folder, rows, KEYS)
+    write(folder, rows[3:], KEYS, name="again")
+    work = crud(folder, backup_dir=backups)
+    assert work.delete("spread_bps > 500", {"product_id": "BTC-USD"}, create_backup=True)["rows_deleted"] == 1
+    offers = work.update("side = 'offer'", {"side_normalized": "ask"}, {"product_id": "BTC-USD"})
+    assert (offers["rows_updated"], offers["files_read"]) == (1, 2)
+    assert work.update("spread IS NOT NULL", {"spread": expr("ask - bid")})["rows_updated"] == 3
+    unique = pl.scan_parquet(folder / "**/*.parquet", hive_partitioning=False).unique(
+        subset=["product_id", "trade_id"], keep="first"
+    )
+    stats = work.upsert(unique.collect(), ["product_id", "trade_id"], list(KEYS), create_backup=True)
+    assert (stats["rows_before"], stats["rows_after"], stats["rows_deleted"]) == (4, 3, 1)
+    news = pl.DataFrame([{**rows[0], "bid": 7.0, "side": "?"}, {**rows[0], "trade_id": 9, "date": "2025-11-27"}])
+    stats = work.upsert(news, ["product_id", "trade_id"], list(KEYS), update_cols=["bid"])
+    assert (stats["rows_updated"], stats["rows_inserted"]) == (1, 1)
+    shown = ("trade_id", "side", "side_normalized", "bid", "spread")
+    assert sorted(tuple(row[name] for name in shown) for row in read(folder)) == [
+        (1, "offer", "ask", 7.0, 2.0),
+        (3, "bid", "bid", 1.0, None),
+        (4, "offer", None, 5.0, 3.0),
+        (9, "offer", None, 1.0, 9.0),
+    ]
+    with pytest.raises(InvalidInput, match="cannot be a polars Expr"):
+        work.delete(pl.col("bid") > 1)  # type: ignore[arg-type]
+
+
+def test_frames_of_pandas_and_polars(tmp_path: Path, crud: Crud) -> None:
+    """NULLs, decimals, dates and times with a zone come as they are; an empty frame changes nothing."""
+    from datetime import UTC, datetime, timedelta, timezone
+
+    import pandas as pd
+    import polars as pl
+
+    schema = pa.schema(
+        [("id", pa.int64()), ("s", pa.string()), ("d", pa.decimal128(10, 2)), ("day", pa.date32()),
+         ("at", pa.timestamp("us", tz="UTC")), ("n", pa.int32())]
+    )  # fmt: skip
+    folder = tmp_path / "frames"
+    old = {"id": 1, "s": "old", "d": Decimal("0.01"), "day": date(1999, 1, 1), "at": None, "n": 7}
+    write(folder, [old], schema=schema)
+    noon = datetime(2024, 1, 1, 12, 0, 0, 5, tzinfo=UTC)
+    full: dict[str, Any] = {"id": 2, "s": "ü", "d": Decimal("1.5"), "day": date(2024, 2, 29), "at": noon, "n": 3}
+    empty = {**dict.fromkeys(full), "id": 1}
+    there = {**full, "at": noon.astimezone(timezone(timedelta(hours=2)))}
+    pandas = pd.DataFrame([{**there, "id": 3}, empty])  # whole numbers with NULL are floats in pandas
+    assert pandas["n"].dtype == "float64"
+    polars = pl.DataFrame([{**full, "id": 4}, {**empty, "id": 5}], schema_overrides={"s": pl.Categorical})
+    for frame, news in ((pandas, (1, 1)), (polars, (2, 0)), (polars.lazy(), (0, 2))):
+        stats = crud(folder).upsert(frame, ["id"], [])
+        assert (stats["rows_inserted"], stats["rows_updated"]) == news
+    expected = [empty, {**full, "id": 3}, {**full, "id": 4}, {**empty, "id": 5}]
+    assert bag(read(folder)) == bag([{**row, "d": row["d"] and Decimal("1.50")} for row in expected])
+    before = digests(folder)
+    for nothing in (pandas.iloc[:0], polars.clear()):
+        stats = crud(folder).upsert(nothing, ["id"], [])
+        assert (stats["rows_inserted"], stats["rows_updated"], stats["run_id"]) == (0, 0, None)
+    with pytest.raises(InvalidSchema, match=r"n is int, and would not hold this value as it is: 1\.5"):
+        crud(folder).upsert(pandas.assign(n=1.5), ["id"], [])
+    with pytest.raises(InvalidSchema, match="d is decimal"):
+        crud(folder).upsert(polars.with_columns(d=pl.lit(Decimal("1.005"))), ["id"], [])
+    with pytest.raises(InvalidInput, match="two columns id"):
+        crud(folder).upsert(polars.with_columns(ID=1), ["id"], [])
+    assert digests(folder) == before
+
+
 def test_an_upsert_makes_a_folder(tmp_path: Path, crud: Crud) -> None:
     rows: list[dict[str, Any]] = [
         {"id": 1, "day": date(2025, 1, 1), "amount": Decimal("1.50")},

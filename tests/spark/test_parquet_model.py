@@ -57,20 +57,21 @@ def constant(value: Any, _: Row) -> Any:
 
 
 class Game:
-    """A folder and the list of rows that it should hold."""
+    """What is played with, and the list of rows that it should hold. `crud` speaks as `ParquetCRUD` does."""
 
-    def __init__(self, random: Random, folder: Path, spark: Any) -> None:
+    crud: Any
+
+    def __init__(self, random: Random) -> None:
         self.random = random
-        self.folder = folder
-        self.spark = spark
         self.keys = random.choice(PARTITIONINGS)
         self.rows: list[Row] = []
         self.before: list[Row] | None = None
-        for number in range(random.randint(1, 3)):
-            new = [self.row() for _ in range(random.randint(1, 8))]
-            write(folder, new, self.keys, name=f"f{number}", schema=SCHEMA)
+
+    def start(self, fill: Callable[[list[Row], int], None]) -> None:
+        for number in range(self.random.randint(1, 3)):
+            new = [self.row() for _ in range(self.random.randint(1, 8))]
+            fill(new, number)
             self.rows += new
-        self.crud = ParquetCRUD(folder, spark=spark)
 
     def row(self, number: int | None = None) -> Row:
         choose = self.random.choice
@@ -82,11 +83,14 @@ class Game:
             "s": choose([None, "a", "b", ""]),
         }
 
+    def verbs(self) -> list[tuple[Callable[[], None], int]]:
+        return [(self.delete, 3), (self.update, 4), (self.upsert, 4), (self.deduplicate, 2), (self.restore, 2)]
+
     def play(self) -> str:
-        verbs = [self.delete, self.update, self.upsert, self.deduplicate, self.compact, self.swap, self.restore]
-        verb = self.random.choices(verbs, weights=[3, 4, 4, 2, 1, 1, 2])[0]
+        verbs, weights = zip(*self.verbs(), strict=True)
+        verb = self.random.choices(verbs, weights=weights)[0]
         verb()
-        return verb.__name__
+        return str(verb.__name__)
 
     def filter(self) -> tuple[dict[str, object] | None, Callable[[Row], bool]]:
         if not self.keys or self.random.random() < 0.5:
@@ -158,6 +162,26 @@ class Game:
             kept[tuple(row[name] for name in key)] = row
         self.change(list(kept.values()), self.crud.deduplicate(key, keep=keep, order_by=order))
 
+    def restore(self) -> None:
+        if self.before is not None:
+            self.crud.restore()
+            self.rows, self.before = self.before, None
+
+    def check(self) -> None:
+        raise NotImplementedError
+
+
+class FolderGame(Game):
+    def __init__(self, random: Random, folder: Path, spark: Any) -> None:
+        super().__init__(random)
+        self.folder = folder
+        self.spark = spark
+        self.start(lambda rows, number: write(folder, rows, self.keys, name=f"f{number}", schema=SCHEMA))
+        self.crud = ParquetCRUD(folder, spark=spark)
+
+    def verbs(self) -> list[tuple[Callable[[], None], int]]:
+        return [*super().verbs(), (self.compact, 1), (self.swap, 1)]
+
     def compact(self) -> None:
         stats = ParquetCompactor(self.folder, spark=self.spark).compact(delete_source_files=self.random.random() < 0.5)
         assert stats["rows"] == len(self.rows)
@@ -170,11 +194,6 @@ class Game:
         )
         self.before = None
 
-    def restore(self) -> None:
-        if self.before is not None:
-            self.crud.restore()
-            self.rows, self.before = self.before, None
-
     def check(self) -> None:
         assert bag(read(self.folder)) == bag(self.rows)
         for file in self.folder.glob("**/*.parquet"):
@@ -184,11 +203,9 @@ class Game:
                 assert {key: str(row[key]) if row[key] not in (None, "") else None for key in self.keys} == place
 
 
-@pytest.mark.parametrize("seed", range(SEQUENCES))
-def test_like_a_list_in_memory(spark_lake: Lake, tmp_path: Path, seed: int) -> None:
-    game = Game(Random(seed), tmp_path / "d", spark_lake.spark)
+def play(game: Game, rounds: int) -> None:
     played = []
-    for _ in range(3):
+    for _ in range(rounds):
         if not game.rows:
             break
         played.append(game.play())
@@ -196,3 +213,9 @@ def test_like_a_list_in_memory(spark_lake: Lake, tmp_path: Path, seed: int) -> N
             game.check()
         except AssertionError as exc:
             raise AssertionError(f"after {', '.join(played)}: {exc}") from exc
+
+
+@pytest.mark.parametrize("seed", range(SEQUENCES))
+def test_like_a_list_in_memory(spark_lake: Lake, tmp_path: Path, seed: int) -> None:
+    game = FolderGame(Random(seed), tmp_path / "d", spark_lake.spark)
+    play(game, 3)

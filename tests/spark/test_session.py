@@ -151,7 +151,7 @@ with Lake.create(sys.argv[1]) as lake:
     table.alter(alterations_from_words(add=["x int"]))
     table.show(); table.status(); table.history(); table.files(); table.partitions(); table.references()
     table.rename("u"); lake.tables.list(); lake.runs.list(); lake.namespaces.list()
-    lake.table("u").delete(); lake.tables.undelete("u")
+    lake.table("u").drop(); lake.tables.undelete("u")
 assert not {"pyspark", "py4j"} & set(sys.modules), "Spark was imported"
 """
 

@@ -31,7 +31,7 @@ def test_no_two_tables_ever_share_a_folder(spark_lake: Lake, namespace: str) -> 
             case 2:
                 spark_lake.sql(f"ALTER TABLE {name} RENAME TO {namespace}.moved2", write=True)
             case 3:
-                table.delete()
+                table.drop()
     for name in (f"{namespace}_a.b", f"{namespace}.a_b", f"{namespace}.`a b`", f"{namespace}.A_B"):
         spark_lake.tables.create(name, "id int")
         homes.append(spark_lake.table(name).show().location)

@@ -18,12 +18,12 @@ from neve.plan.directories import (
     agrees,
     describe,
     disagreements,
-    find_name,
     plan_bins,
     prune,
     refuse_disagreement,
 )
 from neve.plan.folders import folder_of, is_ignored, partition_of
+from neve.plan.rows import find_name
 
 
 def footer(

@@ -31,6 +31,31 @@ def batches(groups: list[list[str]]) -> list[pa.RecordBatch]:
 
 
 @settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.lists(st.sampled_from(["a", "b", "c", "[null]"]), max_size=8), max_size=5),
+    st.integers(1, 5),
+    st.integers(2, 4),
+)
+def test_rows_of_groups_that_come_in_any_order(
+    tmp_path_factory: pytest.TempPathFactory, groups: list[list[str]], rows: int, most: int
+) -> None:
+    """Every row once, in a file of its group and in its order; no more files than needed when all can be open."""
+    folder = tmp_path_factory.mktemp("out")
+    order = [name for names in groups for name in names]
+    (report,) = write_batches(iter(batches(groups)), sink(folder, row_group_rows=rows, open_groups=most))
+    written = report.to_pylist()
+    found: dict[str, list[int]] = {}
+    for file in written:
+        numbers = pq.read_table(file["address"])["id"].to_pylist()
+        assert len(numbers) == file["rows"]
+        assert file["digest"] == (2**62 * file["rows"] + 2**63) % 2**64 - 2**63
+        found.setdefault(file[GROUP], []).extend(numbers)
+    assert found == {name: [n for n, other in enumerate(order) if other == name] for name in set(order)}
+    if len(set(order)) <= most:
+        assert len(written) == len(set(order))
+
+
+@settings(deadline=None, max_examples=40)
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "[null]"]), max_size=8), max_size=5), st.integers(1, 5))
 def test_rows_lie_in_files_of_their_group(
     tmp_path_factory: pytest.TempPathFactory, groups: list[list[str]], rows: int

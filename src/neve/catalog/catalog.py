@@ -245,6 +245,20 @@ class Catalog:
 
         self._manage(name, change)
 
+    def set_tags(self, name: TableName, *, put: Mapping[str, int] | None = None, remove: Sequence[str] = ()) -> None:
+        """Makes or moves tags and removes others, in one commit; one that is not there need not go."""
+
+        def change(table: Table) -> None:
+            update = table.manage_snapshots()
+            for tag, snapshot_id in (put or {}).items():
+                update = update.create_tag(snapshot_id, tag)
+            for tag in remove:
+                if tag in table.metadata.refs:
+                    update = update.remove_tag(tag)
+            update.commit()
+
+        self._manage(name, change)
+
     def create_branch(self, name: TableName, branch: str, *, snapshot_id: int) -> None:
         def change(table: Table) -> None:
             _refuse_taken(table, name, branch)

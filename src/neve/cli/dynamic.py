@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from neve.cli.options import Command, confirm, group, open_lake, pairs, read_text
-from neve.errors import CheckFailed
+from neve.cli.options import Command, confirm, group, open_lake, options, pairs, read_text, say
+from neve.errors import CheckFailed, InvalidInput, RefreshFailed
+
+if TYPE_CHECKING:
+    from neve.services.dynamic.rounds import Round
 
 app = group("Dynamic tables: declared by a query, kept equal to it.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A dynamic table.")]
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="NAME…", help="t; +t with what it needs; t+ with what needs it.")
+]
 File = Annotated[Path, typer.Option("-f", "--file", help="A file with one CREATE DYNAMIC TABLE statement.")]
 
 
@@ -71,12 +77,31 @@ def resume(name: Name) -> None:
 
 @app.command("refresh", cls=Command)
 def refresh(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME…", help="t; +t with what it needs; t+ with what needs it.")
+    names: Names = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every table, as without a name.")] = False,
+    downstream: Annotated[bool, typer.Option("--downstream", help="And those that need them: t+ for each.")] = False,
+    parallel: Annotated[
+        int | None, typer.Option("--parallel", min=1, help="At most so many at once; 1 is one after the other.")
     ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done, and why.")] = False,
 ) -> None:
-    """Bring tables up to date, in the order of their graph, by what changed."""
-    _emit(open_lake(create=True).dynamic.refresh(names or ()), empty="no dynamic tables yet")
+    """Bring tables up to date, in the order of their graph, by what changed.
+
+    A table that fails leaves out those that need it, and no others. Exits 1 when one failed.
+    """
+    if everything and names:
+        raise InvalidInput("--all is every table: leave out the names, or --all")
+    if downstream and not names:
+        raise InvalidInput("--downstream needs a table to begin with", hint="neve dynamic refresh NAME --downstream")
+    done = open_lake(create=True).dynamic.round(names or (), downstream=downstream, parallel=parallel, dry_run=dry_run)
+    emit_round(done)
+
+
+def emit_round(done: Round) -> None:
+    """Every table's outcome, and then the error that some failed."""
+    _emit(done.receipts, empty="no dynamic tables yet")
+    if done.errors:
+        raise RefreshFailed(done.told(), hint=None if done.dry_run else "neve runs retry --failed")
 
 
 @app.command("explain", cls=Command)
@@ -86,12 +111,53 @@ def explain(name: Name) -> None:
 
 
 @app.command("verify", cls=Command)
-def verify(name: Name) -> None:
-    """Compute the query anew and compare. Exits 5 when the rows differ."""
-    found = open_lake(create=True).dynamic.verify(name)
-    _emit(found)
-    if found.missing or found.surplus:
-        raise CheckFailed(f"{found.table} lacks {found.missing:,} rows and has {found.surplus:,} too many")
+def verify(
+    names: Names = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every dynamic table.")] = False,
+) -> None:
+    """Compute queries anew and compare; some of the rows that differ are shown. Exits 5 when there are any."""
+    if everything == bool(names):
+        raise InvalidInput("give tables to verify, or --all")
+    found = open_lake(create=True).dynamic.verify_all(names or ())
+    _emit(found, empty="no dynamic tables yet")
+    if wrong := [row for row in found if row.missing or row.surplus]:
+        told = "; ".join(f"{row.table} lacks {row.missing:,} rows and has {row.surplus:,} too many" for row in wrong)
+        raise CheckFailed(told)
+
+
+@app.command("history", cls=Command)
+def history(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only of this table.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only those that failed or were left out.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 20,
+) -> None:
+    """The latest refreshes, newest first: what was done, why, how many rows, and what went wrong."""
+    _emit(open_lake(create=True).dynamic.history(name, failed=failed, limit=limit), empty="no refreshes yet")
+
+
+@app.command("graph", cls=Command)
+def graph(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only what it needs and what needs it.")] = None,
+    form: Annotated[
+        Literal["text", "dot", "mermaid"], typer.Option("--format", help="text: a tree; dot, mermaid: for a drawing.")
+    ] = "text",
+) -> None:
+    """Who reads whom, and in which order tables are refreshed."""
+    from neve.cli.graphs import drawn
+
+    found = open_lake(create=True).dynamic.graph(name)
+    if options.output != "table" and form == "text":
+        _emit(found)
+    elif not found.waves:
+        say("no dynamic tables yet")
+    else:
+        print(drawn(found, form))  # noqa: T201
+
+
+@app.command("recover", cls=Command)
+def recover() -> None:
+    """Write what the state database keeps of dynamic tables anew, from the catalog alone."""
+    _emit(open_lake(create=True).dynamic.recover(), empty="nothing was missing")
 
 
 @app.command("drop", cls=Command)

@@ -19,15 +19,48 @@ from neve.model.batching import BatchOutcome
 from neve.model.commands import neve
 from neve.model.compaction import CompactionReceipt, Sources
 from neve.model.delta import Step
+from neve.model.history import RefreshRecord
 from neve.model.ingest import DateRow, IngestReceipt
 from neve.model.periods import date_ranges
-from neve.model.refresh import RefreshReceipt
+from neve.model.refresh import DynamicRow, RefreshReceipt, RefreshState
 from neve.model.results import Receipt, SnapshotRow, TableDetails, TableStatus
+from neve.model.rows import RowReceipt
 from neve.model.runs import Run
 from neve.model.units import format_bytes
 
 _COLUMNS: dict[type[BaseModel], tuple[str, ...]] = {
     Run: ("run_id", "kind", "table_name", "state", "started_at", "finished_at", "error_message"),
+    RefreshRecord: (
+        "name",
+        "state",
+        "refresh_action",
+        "refresh_trigger",
+        "refresh_end_time",
+        "rows_inserted",
+        "rows_deleted",
+        "reason_detail",
+        "state_message",
+        "run_id",
+    ),
+    DynamicRow: (
+        "table",
+        "freshness",
+        "target_lag",
+        "current_lag",
+        "data_timestamp",
+        "refresh_mode",
+        "reason",
+        "last_state",
+        "last_action",
+        "last_refresh_at",
+        "last_rows_inserted",
+        "last_rows_deleted",
+        "next_due",
+        "last_error",
+        "warning",
+        "rows",
+        "bytes",
+    ),
     SnapshotRow: (
         "snapshot",
         "at",
@@ -220,7 +253,14 @@ def _emit_text(answer: BaseModel | Sequence[BaseModel], rows: Sequence[BaseModel
         _print(block(list(answer)))
 
 
+_MARKS: dict[RefreshState, str] = {"FAILED": "✗", "UPSTREAM_FAILED": "–", "SKIPPED": "–"}
+
+
 def _emit_receipt(receipt: Receipt) -> None:
+    if isinstance(receipt, RefreshReceipt) and receipt.state in _MARKS:
+        detail = receipt.reason.detail if receipt.reason else ""
+        _print(f"{_MARKS[receipt.state]} {receipt.table} {receipt.state}: {detail}")
+        return
     if receipt.reason is not None and receipt.run_id is None and not receipt.dry_run:
         word = "skipped" if receipt.reason.code == "no_files" else "nothing to do"
         about = f" for {receipt.table}" if isinstance(receipt, RefreshReceipt) else ""
@@ -241,6 +281,10 @@ def _emit_receipt(receipt: Receipt) -> None:
 
 
 def _headline(receipt: Receipt) -> str:
+    if isinstance(receipt, RefreshReceipt) and receipt.dry_run:
+        return f"Would refresh {receipt.table}: {receipt.refresh}. Nothing was changed."
+    if isinstance(receipt, RowReceipt):
+        return f"{'Would have' if receipt.dry_run else '✓'} {_changed_rows(receipt)} of {receipt.table}"
     if receipt.dry_run:
         return f"Would {receipt.action} {receipt.table}. Nothing was changed."
     match receipt:
@@ -253,13 +297,29 @@ def _headline(receipt: Receipt) -> str:
     return f"✓ {receipt.table} {_DONE.get(receipt.action, receipt.action)}"
 
 
+def _changed_rows(receipt: RowReceipt) -> str:
+    """Such as `inserted 1 and updated 2 rows`."""
+    counts = {
+        "inserted": receipt.rows_inserted,
+        "updated": receipt.rows_updated,
+        "deleted": receipt.rows_deleted,
+    }
+    words = [f"{word} {count:,}" for word, count in counts.items() if count] or ["changed 0"]
+    return f"{' and '.join(words)} rows"
+
+
 def _own_lines(receipt: Receipt) -> list[tuple[str, object]]:
     """What a receipt of this kind has beside what all of them have."""
     match receipt:
+        case RowReceipt():
+            rows = ("rows", f"{receipt.rows_before:,} → {receipt.rows_after:,}")
+            return [rows, *([("backup", f"tag {receipt.backup}")] if receipt.backup else [])]
         case IngestReceipt():
             return _ingest_lines(receipt)
         case CompactionReceipt():
             return _compaction_lines(receipt)
+        case RefreshReceipt(dry_run=True):
+            return [("reason", receipt.reason.detail if receipt.reason else "")]
         case RefreshReceipt():
             return [
                 ("reason", receipt.reason.detail if receipt.reason else ""),
@@ -321,10 +381,15 @@ def _date_range(rows: Sequence[DateRow]) -> str:
 
 
 def _emit_details(details: TableDetails) -> None:
-    apart = ("columns", "properties")
+    apart = ("columns", "properties", "references")
     _print(block([(key, value) for key, value in details if key not in apart]))
     _print("")
     _print(table(("column", "type", "required", "comment"), [[*dict(c).values()] for c in details.columns]))
+    if len(details.references) > 1:
+        _print("")
+        _print(
+            table(("reference", "kind", "snapshot", "at", "purpose"), [[*dict(r).values()] for r in details.references])
+        )
     if details.properties:
         _print("")
         _print(table(("property", "value"), [[key, value] for key, value in details.properties.items()]))

@@ -6,7 +6,7 @@ from typing import Annotated, get_args
 
 import typer
 
-from neve.cli.options import Command, group, open_lake
+from neve.cli.options import Command, group, open_lake, say
 from neve.errors import InvalidInput, nearest
 
 app = group("What was done, when, and how it ended.")
@@ -30,6 +30,28 @@ def list_(
         open_lake(create=True).runs.list(table=table, kind=kind, state=state, limit=limit),  # type: ignore[arg-type]
         empty="no runs yet",
     )
+
+
+@app.command("retry", cls=Command)
+def retry(
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="A round of refreshes, or the run of one of its tables.")
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Every table whose last refresh failed.")] = False,
+    parallel: Annotated[
+        int | None, typer.Option("--parallel", min=1, help="At most so many at once; 1 is one after the other.")
+    ] = None,
+) -> None:
+    """Refresh again just the tables that failed and those that were left out because of them."""
+    from neve.cli.dynamic import emit_round
+
+    if (run_id is None) == (not failed):
+        raise InvalidInput("give either a run or --failed", hint="neve runs retry --failed")
+    done = open_lake(create=True).runs.retry(run_id, parallel=parallel)
+    if done is None:
+        say("nothing failed: there is nothing to do again")
+    else:
+        emit_round(done)
 
 
 @app.command("show", cls=Command)

@@ -192,7 +192,7 @@ def delete(
     if force and keep_data:
         raise InvalidInput("--force removes the data and --keep-data keeps it: choose one")
     target = open_lake(create=True).table(table)
-    plan = target.plan_delete(force=force, keep_data=keep_data)
+    plan = target.plan_drop(force=force, keep_data=keep_data)
     if dry_run:
         _emit(plan)
         return
@@ -202,7 +202,7 @@ def delete(
         f" its data {plan.details['data']}.",
         yes=yes or force,
     )
-    _emit(target.delete(force=force, keep_data=keep_data))
+    _emit(target.drop(force=force, keep_data=keep_data))
 
 
 @app.command("undelete", cls=Command)

@@ -181,10 +181,10 @@ class CompactionSettings(Section):
 
 
 class TrashSettings(Section):
-    """Deleted tables."""
+    """Deleted tables, and rows as they were before a change."""
 
     keep: Duration = Field(
-        timedelta(days=7), description="how long undelete is possible, such as 12h; 0 deletes at once"
+        timedelta(days=7), description="how long deleted tables and rows can come back, such as 12h; 0 keeps nothing"
     )
 
 

@@ -15,10 +15,10 @@ from neve.engine.errors import translated
 from neve.engine.ingest import sorted_by
 from neve.engine.parquet_files import FILE, HOME, POSITION, group_column, relative_path, scan, write_groups
 from neve.engine.parquet_tasks import GROUP, Sink, WrittenFile
-from neve.errors import InvalidQuery, InvalidSchema, Unsupported
-from neve.model.directories import Expression, FileWork, Outline
+from neve.engine.row_values import check_deterministic
+from neve.model.directories import FileWork, Outline
 from neve.model.layout import SortField
-from neve.model.names import quote, shown
+from neve.model.names import quote
 from neve.plan.directories import Dataset, Group
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _DROP, _HIT, _NEW, _TARGET = "_neve_drop", "_neve_hit", "_neve_new", "_neve_target"
 _BROADCAST_ROWS = 1_000_000
+_NEEDS_CARE = r'[\x00-\x1f"\\]'
 
 
 class RowWork(Protocol):
@@ -128,75 +129,10 @@ def given_name(place: int) -> str:
     return f"_neve_given_{place}"
 
 
-def condition_of(words: str | Column) -> Column:
-    """A condition as SQL text or as a Column."""
-    from pyspark.sql import functions as f
-
-    if not isinstance(words, str):
-        return words
-    if not words.strip():
-        raise InvalidQuery("the condition is empty", hint='write a condition such as "amount > 10"')
-    with translated():
-        return f.expr(words)
-
-
-def conjunction(condition: Column, wanted: Mapping[str, object]) -> Column:
-    """The condition, for rows with these partition values."""
-    from pyspark.sql import functions as f
-
-    for key, value in wanted.items():
-        condition = condition & f.col(quote(key)).eqNullSafe(f.lit(value))
-    return condition
-
-
-def new_values(rows: DataFrame, updates: Mapping[str, object]) -> dict[str, Column]:
-    """A literal, an `expr("…")` or a Column for each column, as the column's type. All see the old row.
-
-    Raises:
-        InvalidSchema: a value would lose what comes after its point.
-    """
-    from pyspark.sql import Column
-    from pyspark.sql import functions as f
-
-    found = {}
-    with translated():
-        for name, value in updates.items():
-            match value:
-                case Expression(text):
-                    column = f.expr(text)
-                case Column():
-                    column = value
-                case _:
-                    column = f.lit(value)
-            found[name] = assigned(rows, column, name)
-    return found
-
-
-def assigned(rows: DataFrame, column: Column, name: str, *, like: DataFrame | None = None) -> Column:
-    """The value as the type of the table's column of this name."""
-    from pyspark.sql.types import DecimalType, FractionalType, IntegralType
-
-    kind = (like or rows).schema[name].dataType
-    given = rows.select(column.alias(name)).schema[name].dataType
-    fraction = isinstance(given, FractionalType) and not (isinstance(given, DecimalType) and given.scale == 0)
-    if fraction and isinstance(kind, IntegralType):
-        raise InvalidSchema(
-            f"column {shown(name)} is {kind.simpleString()}, and a {given.simpleString()} would lose its fraction",
-            hint="round it: cast(round(…) as bigint)",
-        )
-    return column if given == kind else column.cast(kind)
-
-
 def check_work(work: RowWork, rows: DataFrame) -> None:
-    """Refuses what Spark cannot make sense of, before anything is done.
-
-    An expression such as rand() would choose other rows when they are counted than when they are written.
-    """
+    """Refuses what Spark cannot make sense of, or would answer otherwise the next time."""
     with translated():
-        if not work.touched(rows)._jdf.queryExecution().analyzed().deterministic():
-            raise Unsupported(
-                "an expression gives another answer each time it is asked", hint="leave out rand(), uuid()…"
-            )
+        check_deterministic(work.touched(rows))
 
 
 def outline(work: RowWork, rows: DataFrame, dataset: Dataset) -> Outline:
@@ -256,13 +192,17 @@ def write_partitions(
 ) -> list[WrittenFile]:
     """Rows into new files of the partitions that they belong to; the group of each is its partition, as JSON.
 
-    A folder without partitions gets one file, or with `spread` as many as there are tasks.
+    A folder without partitions gets one file, or with `spread` as many as there are tasks. A sink that takes several
+    groups at once is given the rows where they are, and every task writes files of its own.
     """
     from pyspark.sql import functions as f
 
     with translated():
         grouped = rows.withColumn(GROUP, partition_group(dataset.keys))
-        if dataset.keys:
+        if sink.open_groups > 1:
+            grouped = rows.coalesce(rows.sparkSession.sparkContext.defaultParallelism)
+            grouped = grouped.withColumn(GROUP, partition_group(dataset.keys))
+        elif dataset.keys:
             grouped = grouped.repartition(GROUP).sortWithinPartitions(GROUP, *map(sorted_by, sort_by))
         elif sort_by:
             grouped = grouped.repartition(1).sortWithinPartitions(*map(sorted_by, sort_by))
@@ -272,9 +212,16 @@ def write_partitions(
 
 
 def partition_group(keys: Sequence[str]) -> Column:
+    """Partition values as JSON. Spark's own `to_json` costs more than all else, so it has only what needs care."""
     from pyspark.sql import functions as f
 
-    return f.to_json(group_column([f.col(quote(key)) for key in keys])) if keys else f.lit("[]")
+    parts: list[Column] = []
+    for key in keys:
+        text = f.nullif(f.col(quote(key)).cast("string"), f.lit(""))
+        careful = f.regexp_replace(f.to_json(f.array(text)), r"^\[|\]$", "")
+        plain = f.concat(f.lit('"'), text, f.lit('"'))
+        parts += [f.coalesce(f.when(text.rlike(_NEEDS_CARE), careful).otherwise(plain), f.lit("null")), f.lit(",")]
+    return f.concat(f.lit("["), *parts[:-1], f.lit("]"))
 
 
 def group_of(text: str) -> Group:

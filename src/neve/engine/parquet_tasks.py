@@ -21,13 +21,17 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """Where and how files are written. `file_bytes` is a size to begin a new file at; None for one file per group."""
+    """Where and how files are written. `file_bytes` is a size to begin a new file at; None for one file per group.
+
+    `open_groups` is 1 when the rows of a group come together; else so many files are written at once by each task.
+    """
 
     folder: str
     run_id: str
     compression: str
     row_group_rows: int = 1_000_000
     file_bytes: int | None = None
+    open_groups: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +49,22 @@ REPORT = f"address string, {GROUP} string, rows bigint, bytes bigint, digest big
 
 
 def write_batches(batches: Iterator[Any], sink: Sink) -> Iterator[Any]:
-    """Writes rows that come group by group; one report per file."""
-    writer = _Writer(sink)
+    """Writes rows into the files of their groups; one report per file. Rows of a group keep their order."""
+    writers: dict[str, _Writer] = {}
     reports = []
     for batch in batches:
-        for run in _runs(batch):
-            reports += writer.add(run)
-    reports += writer.close()
+        for group, rows in _runs(batch) if sink.open_groups == 1 else _sorted_out(batch):
+            writer = writers.pop(group, None)
+            if writer is None:
+                if len(writers) == sink.open_groups:
+                    reports += writers.pop(next(iter(writers))).close()  # the one that has waited longest
+                writer = _Writer(sink)
+            writers[group] = writer
+            reports += writer.add((group, rows))
+        if sum(writer.waiting_bytes for writer in writers.values()) >= _GROUP_BYTES:
+            max(writers.values(), key=lambda writer: writer.waiting_bytes).flush()
+    for writer in writers.values():
+        reports += writer.close()
     yield _as_batch(reports)
 
 
@@ -89,6 +102,7 @@ class _Writer:
         self._address = ""
         self._rows = self._digest = 0
         self._waiting: list[Any] = []
+        self._waiting_rows = self.waiting_bytes = 0
 
     @property
     def is_open(self) -> bool:
@@ -103,9 +117,10 @@ class _Writer:
         self._waiting.append(rows)
         self._rows += rows.num_rows
         self._digest = (self._digest + hashes) & _MASK
-        waiting = sum(each.num_rows for each in self._waiting), sum(each.nbytes for each in self._waiting)
-        if waiting[0] >= self._sink.row_group_rows or waiting[1] >= _GROUP_BYTES:
-            self._flush()
+        self._waiting_rows += rows.num_rows
+        self.waiting_bytes += rows.nbytes
+        if self._waiting_rows >= self._sink.row_group_rows or self.waiting_bytes >= _GROUP_BYTES:
+            self.flush()
         if self._sink.file_bytes is not None and self._stream.tell() >= self._sink.file_bytes:
             done += self.close()
         return done
@@ -122,7 +137,7 @@ class _Writer:
     def close(self) -> list[WrittenFile]:
         if not self.is_open:
             return []
-        self._flush()
+        self.flush()
         self._file.close()
         size = self._stream.tell()
         self._stream.close()
@@ -133,12 +148,13 @@ class _Writer:
             )
         ]
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Writes what waits, as row groups."""
         import pyarrow as pa
 
         if self._waiting:
             table = pa.Table.from_batches(self._waiting).replace_schema_metadata({RUN_KEY: self._sink.run_id})
-            self._waiting = []
+            self._waiting, self._waiting_rows, self.waiting_bytes = [], 0, 0
             for start in range(0, table.num_rows, self._sink.row_group_rows):
                 part = table.slice(start, self._sink.row_group_rows)
                 self._file.write_table(part, row_group_size=max(1, part.num_rows))
@@ -157,6 +173,17 @@ def _runs(batch: Any) -> Iterator[tuple[str, Any]]:
     starts = [0, *(change + 1 for change in changes)]
     for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
         yield groups[start].as_py(), rows.slice(start, end - start)
+
+
+def _sorted_out(batch: Any) -> Iterator[tuple[str, Any]]:
+    """The rows of each group of a batch, copied: a slice would hold on to the rows of all."""
+    import pyarrow.compute as pc
+
+    place = batch.schema.get_field_index(GROUP)
+    rows = batch.select([name for name in batch.schema.names if name != GROUP])
+    groups = batch.column(place).dictionary_encode()
+    for code, group in enumerate(groups.dictionary.to_pylist()):
+        yield group, rows.take(pc.indices_nonzero(pc.equal(groups.indices, code)))
 
 
 def _without_hash(batch: Any) -> tuple[Any, int]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from neve.engine.errors import translated
 from neve.engine.staging import Branch
+from neve.model.ingest import is_hidden
 from neve.model.names import TableName, quote
 from neve.sql.applying import HASH, ORDINAL, WEIGHT, merge_bag, merge_keyed
 
@@ -66,6 +68,17 @@ def kept(changes: DataFrame) -> Iterator[Applied]:
             yield Applied(int(row[0]), int(row[1]))
         finally:
             stored.unpersist()
+
+
+def examples(spark: SparkSession, columns: Sequence[str], *, come: bool, most: int) -> list[tuple[dict[str, Any], int]]:
+    """Some of the kept changes, as JSON values and how often each is there. Hidden columns are left out."""
+    from pyspark.sql import functions as f
+
+    shown = [quote(name) for name in columns if not is_hidden(name)]
+    with translated():
+        rows = spark.table(CHANGES).where(f"{WEIGHT} {'>' if come else '<'} 0").limit(most)
+        text = f.to_json(f.struct(*shown), {"ignoreNullFields": "false"})
+        return [(json.loads(row[0]), int(row[1])) for row in rows.select(text, f.abs(WEIGHT)).collect()]
 
 
 def apply_changes(

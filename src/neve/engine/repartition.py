@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from neve.engine.directories import group_of, partition_group, write_partitions
@@ -13,7 +14,8 @@ from neve.errors import CheckFailed, InvalidInput, InvalidSchema
 from neve.model.layout import SortField
 from neve.model.names import quote
 from neve.model.types import Field
-from neve.plan.directories import OWN, Dataset, Group, find_names
+from neve.plan.directories import OWN, Dataset, Group, open_groups
+from neve.plan.rows import find_names
 from neve.sql.columns import parse_type
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ def write_rows(
     sink: Sink,
     sort_by: Sequence[SortField],
     *,
+    source_bytes: int,
     validate: bool,
 ) -> list[WrittenFile]:
     """Writes the rows into staged files of their partitions; with `validate`, reads them back and compares.
@@ -76,6 +79,10 @@ def write_rows(
         CheckFailed: a partition does not hold what was written to it.
     """
     hashed = with_hash(rows, dataset.names) if validate else rows
+    if dataset.keys and not sort_by:
+        tasks = session.sparkContext.defaultParallelism
+        groups = len(count_partitions(rows, dataset.keys))
+        sink = replace(sink, open_groups=open_groups(groups, tasks=tasks, bytes=source_bytes))
     files = write_partitions(hashed, dataset, sink, sort_by=sort_by, spread=True)
     if validate and files:
         expected: dict[str, tuple[int, int]] = {}

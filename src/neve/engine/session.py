@@ -89,6 +89,11 @@ class Session:
         name = archive_name(find_java(self._env), self.jars().paths, pyspark.__version__)
         return cache_folder(self._env) / "cds" / name
 
+    def cancel_jobs(self) -> None:
+        """Ends every job that runs now, if Spark does."""
+        if self._spark is not None:
+            self._spark.sparkContext.cancelAllJobs()
+
     def stop(self) -> None:
         """Leaves the session; the last to leave ends its JVM, and waits for the JVM to go."""
         with _process.lock:
@@ -262,6 +267,11 @@ def fresh_session(spark: SparkSession) -> SparkSession:
 
     It shares the catalog of the first: Spark would open another for each session, and never close its connections.
     """
+    if (thread := threading.current_thread()) is not threading.main_thread():
+        # Threads share the cores fairly: a long refresh does not keep the short ones waiting.
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", thread.name)
+        # Java knows its settings by the thread's active session: a new thread has none, and would find no catalog.
+        spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
     session = spark.newSession()
     catalogs = [each._jsparkSession.sessionState().catalogManager() for each in (spark, session)]
     field: Any = catalogs[1].getClass().getDeclaredField("catalogs")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from neve.engine.errors import translated
@@ -33,6 +34,14 @@ class Branch:
         return f"{self.table.sql}.{quote(f'branch_{self.name}')}"
 
 
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A tag for the rows before a change, which expiry drops once its snapshot is older than `max_age`."""
+
+    tag: str
+    max_age: timedelta
+
+
 def load_iceberg(spark: SparkSession, name: TableName) -> Any:
     """Iceberg's own Table object."""
     jvm: Any = spark._jvm
@@ -55,8 +64,10 @@ def staged(spark: SparkSession, table: TableName, name: str, *, base: int | None
                 iceberg.manageSnapshots().removeBranch(name).commit()
 
 
-def publish(spark: SparkSession, branch: Branch, *, base: int | None) -> int:
+def publish(spark: SparkSession, branch: Branch, *, base: int | None, backup: Backup | None = None) -> int:
     """Makes the branch the table, in one commit; the snapshot that is current now.
+
+    The same commit tags `base` with the backup's name: the tag is there exactly when the branch was published.
 
     Raises:
         CommitConflict: the table has moved since `base`; nothing was published.
@@ -67,5 +78,9 @@ def publish(spark: SparkSession, branch: Branch, *, base: int | None) -> int:
         if (None if current is None else current.snapshotId()) != base:
             raise CommitConflict(f"{branch.table} was written to meanwhile")
         snapshot: int = iceberg.snapshot(branch.name).snapshotId()
-        iceberg.manageSnapshots().fastForwardBranch(_MAIN, branch.name).removeBranch(branch.name).commit()
+        change = iceberg.manageSnapshots().fastForwardBranch(_MAIN, branch.name).removeBranch(branch.name)
+        if backup is not None and base is not None:
+            change = change.createTag(backup.tag, base)
+            change = change.setMaxRefAgeMs(backup.tag, int(backup.max_age.total_seconds() * 1000))
+        change.commit()
         return snapshot

@@ -53,6 +53,14 @@ class ColumnRow(Answer):
     comment: str | None
 
 
+class ReferenceRow(Answer):
+    name: str
+    kind: Literal["branch", "tag"]
+    snapshot: int
+    at: datetime | None
+    purpose: str | None = None
+
+
 class TableDetails(Answer):
     """Everything `show` tells."""
 
@@ -77,6 +85,7 @@ class TableDetails(Answer):
     updated_at: datetime
     properties: dict[str, str]
     dependants: list[str]
+    references: list[ReferenceRow] = []
 
 
 class SnapshotRow(Answer):
@@ -112,13 +121,6 @@ class PartitionRow(Answer):
     bytes: int
     smallest_file: int
     largest_file: int
-
-
-class ReferenceRow(Answer):
-    name: str
-    kind: Literal["branch", "tag"]
-    snapshot: int
-    at: datetime | None
 
 
 class PropertyRow(Answer):

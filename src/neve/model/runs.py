@@ -35,6 +35,18 @@ def new_run_id(now: dt.datetime, entropy: Callable[[int], bytes]) -> str:
     return "".join(CROCKFORD[value >> 5 * place & 31] for place in reversed(range(RUN_ID_LENGTH)))
 
 
+def run_started(run_id: str) -> dt.datetime:
+    """When a run id was made, to the millisecond.
+
+    >>> run_started("01M7GZH7380000000000000000").isoformat()
+    '2026-11-16T01:28:49+00:00'
+    """
+    value = 0
+    for letter in run_id:
+        value = value << 5 | CROCKFORD.index(letter)
+    return _EPOCH + dt.timedelta(milliseconds=value >> 80)
+
+
 class Record(BaseModel):
     """A row of the state database; its fields are the columns, in their order."""
 

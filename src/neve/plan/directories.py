@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from neve.errors import ColumnNotFound, InvalidInput, InvalidSchema, Refused, nearest
+from neve.errors import InvalidSchema, Refused
 from neve.model.commands import neve
 from neve.model.names import shown
 from neve.model.specs import find_column
-from neve.model.types import Field, Primitive, Type
+from neve.model.types import Field, Type
 from neve.plan.adopt import Doubt, Footer, merge_columns, with_keys
-from neve.plan.folders import Value, folder_of, key_type, parse_value, partition_keys, text_of, values_of
+from neve.plan.folders import Value, folder_of, key_type, partition_keys, text_of, values_of
+from neve.plan.rows import partition_values
 
 OWN = "_neve_"
 Group = tuple[str | None, ...]
@@ -87,59 +88,18 @@ def describe(location: str, footers: Sequence[Footer]) -> Dataset:
     return Dataset(location, tuple(footers), columns, keys)
 
 
-def find_name(dataset_names: Sequence[str], name: str, *, where: str) -> str:
-    """The column as it is written in the files, whatever its case here.
-
-    Raises:
-        ColumnNotFound: no file has it.
-    """
-    for known in dataset_names:
-        if known.casefold() == name.casefold():
-            return known
-    raise ColumnNotFound(
-        f"no column {shown(name)} in {where}",
-        hint=nearest(name, dataset_names) or f"it has {', '.join(map(shown, dataset_names)) or 'no columns'}",
-    )
-
-
-def find_names(dataset_names: Sequence[str], names: Sequence[str], *, where: str, what: str) -> tuple[str, ...]:
-    """Several columns as they are written, none of them twice."""
-    found = tuple(find_name(dataset_names, name, where=where) for name in names)
-    if len(set(found)) < len(found):
-        raise InvalidInput(f"{what} names a column twice: {', '.join(found)}")
-    return found
-
-
 def prune(dataset: Dataset, partition_filter: Mapping[str, object] | None) -> tuple[Dataset, dict[str, Value]]:
     """The files whose folders a partition filter allows, and the values that their rows must have.
 
     Raises:
         InvalidInput: a key is no partition key, or a value none of its type.
     """
-    wanted: dict[str, Value] = {}
-    for name, value in (partition_filter or {}).items():
-        key = next((key for key in dataset.keys if key.casefold() == name.casefold()), None)
-        if key is None:
-            raise InvalidInput(
-                f"{shown(name)} is not a partition key of {dataset.location}",
-                hint=f"its keys: {', '.join(map(shown, dataset.keys)) or 'none: it is not partitioned'}",
-            )
-        wanted[key] = _value(key, value, dataset.types[key])
+    wanted = partition_values(dataset.types, partition_filter, where=dataset.location)
     places = {dataset.keys.index(key): _text(value) for key, value in wanted.items()}
     allowed = [
         path for path, group in dataset.groups.items() if all(group[place] == text for place, text in places.items())
     ]
     return dataset.only(allowed), wanted
-
-
-def _value(key: str, value: object, kind: str) -> Value:
-    if value is None:
-        return None
-    text = text_of(value) if isinstance(value, bool) else str(value)
-    parsed = parse_value(text, kind)
-    if parsed is None:
-        raise InvalidInput(f"partition filter: {value!r} is not a {Primitive(kind)}, the type of {shown(key)}")
-    return parsed
 
 
 def _text(value: Value) -> str | None:
@@ -179,6 +139,22 @@ def refuse_disagreement(location: str, doubts: Sequence[Doubt]) -> None:
             f"{first.path}{more}: the folder says {shown(first.column)} = {first.value!r}, but its rows say otherwise",
             hint=f"move the rows to the folders of their values: {neve('parquet', 'repair', location)}",
         )
+
+
+_MOST_OPEN = 64
+_LEAST_FILE = 16 * 1024 * 1024
+
+
+def open_groups(groups: int, *, tasks: int, bytes: int) -> int:  # noqa: A002
+    """How many partitions each task writes at once: 1 when the rows had better be brought together first.
+
+    Few partitions of many rows need no shuffle: each task writes a file of its own to every one of them.
+
+    >>> open_groups(10, tasks=2, bytes=2 * 10**9), open_groups(10, tasks=2, bytes=10**8)
+    (10, 1)
+    """
+    fits = 1 < groups <= _MOST_OPEN and bytes >= groups * tasks * _LEAST_FILE
+    return groups if fits else 1
 
 
 def kind_of(columns: Sequence[Field], name: str) -> Type:

@@ -54,6 +54,12 @@ def downstream(graph: Graph, name: TableName) -> set[TableName]:
     return {other for other in graph if name in _reach(graph, other)}
 
 
+def around(graph: Graph, name: TableName) -> Graph:
+    """The part of the graph that a table needs or is needed by, itself among it."""
+    kept = {name} | upstream(graph, name) | downstream(graph, name)
+    return {other: [s for s in graph[other] if s not in graph or s in kept] for other in graph if other in kept}
+
+
 def _reach(graph: Graph, name: TableName) -> set[TableName]:
     return {source for table in (name, *upstream(graph, name)) for source in graph[table]}
 

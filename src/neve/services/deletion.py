@@ -16,7 +16,7 @@ from neve.model.results import Receipt
 from neve.model.runs import TrashedTable
 from neve.model.units import format_duration
 from neve.plan.adopt import ADOPTED_FROM
-from neve.plan.tables import DELETING, folder_of, refuse_with_dependants
+from neve.plan.tables import DEFINITION, DELETING, folder_of, refuse_with_dependants
 from neve.services.context import Context
 from neve.services.look import all_facts, dependants_of
 from neve.services.registry import forget_row, park_row
@@ -67,6 +67,7 @@ def delete_table(context: Context, name: TableName, *, force: bool = False, keep
                 kept = _drop(context, plan)
                 run.undo = neve("table", "register", name.short, kept)
         _forget(context, plan)
+        _release(context, plan)
     empty_expired_trash(context)
     return receipt_of(run)
 
@@ -217,6 +218,14 @@ def _moved_on(context: Context, plan: Deletion) -> str:
         return look_again(context, plan.facts).metadata_location
     context.catalog.metadata_location(plan.name)  # raises when it is gone
     raise StalePlan(f"{plan.name} was changed meanwhile", hint="look at it again: it may be readable now")
+
+
+def _release(context: Context, plan: Deletion) -> None:
+    """A dynamic table that goes holds no snapshots of its sources any more."""
+    if plan.facts is not None and DEFINITION in plan.facts.properties:
+        from neve.services.dynamic.holds import release_sources
+
+        release_sources(context, plan.facts)
 
 
 def _forget(context: Context, plan: Deletion) -> None:

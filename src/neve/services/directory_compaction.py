@@ -8,6 +8,7 @@ memory at a time; and Spark sorts when an order is asked for.
 from __future__ import annotations
 
 import os
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,10 +21,12 @@ from neve.directory import Change, Directory
 from neve.errors import CheckFailed, InvalidInput
 from neve.model.copying import CopyOptions
 from neve.model.directories import CompactStats, Fragmentation, PartitionFiles, SizeClass
+from neve.model.progress import progress_line
 from neve.plan.copying import MIN_ROW_GROUP_BYTES, can_copy
 from neve.plan.directories import Bin, CompactionRules, Dataset, plan_bins, prune
+from neve.plan.rows import sort_fields
 from neve.services.directories import Workplace, check_codec, open_parquet, read_dataset, recorded_run, trusted_dataset
-from neve.services.directory_rows import changing, sort_fields
+from neve.services.directory_rows import changing
 
 _MIB = 1024 * 1024
 _MANY_FILES = 10
@@ -74,7 +77,7 @@ def compact_files(work: Workplace, location: str, request: CompactRequest) -> Co
         with changing(directory, run.run_id, dry_run=request.dry_run) as (files, change):
             dataset = trusted_dataset(directory, files) if request.partition_filter else read_dataset(directory, files)
             selected, _ = prune(dataset, request.partition_filter)
-            order = sort_fields(dataset.names, request.sort_by, location)
+            order = sort_fields(dataset.names, request.sort_by, where=location)
             bins, partitions = plan_bins(selected.footers, rules)
             merged = sum(item.bytes for item in bins)
             after = merged
@@ -119,9 +122,15 @@ def _make(
 ) -> _Made:
     made = _Made()
     copied = [] if order else _copyable(dataset, bins, codec)
+    began, total, done = time.monotonic(), sum(item.bytes for item in copied), 0
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         staged = {item: change.stage(f"{number}.parquet") for number, item in enumerate(copied)}
-        made.files += pool.map(lambda item: _copy(dataset, item, staged[item], change.run_id), copied)
+        for copy in pool.map(lambda item: _copy(dataset, item, staged[item], change.run_id), copied):
+            made.files.append(copy)
+            done += copy[0].bytes
+            work.tell(progress_line("copying row groups", done, total, seconds=time.monotonic() - began, bytes=True))
+    if copied:
+        work.tell(f"copying row groups: {time.monotonic() - began:.0f} s")
     others = [item for item in bins if item not in set(copied)]
     if others:
         made.files += _encode(work, dataset, others, change, codec=codec, order=order, verify=verify)
@@ -177,10 +186,12 @@ def _encode(
     from neve.engine.compaction import merge_bins, sort_bins, verify_bins
     from neve.engine.parquet_files import work_session
     from neve.engine.parquet_tasks import Sink
+    from neve.engine.tracking import tracked
 
     session = work_session(work.spark, dataset)
     sink = Sink(folder=change.stage_folder(), run_id=change.run_id, compression=codec)
-    written = sort_bins(session, dataset, bins, sink, order) if order else merge_bins(session, dataset, bins, sink)
+    with tracked(work.tell, "sorting files" if order else "merging files"):
+        written = sort_bins(session, dataset, bins, sink, order) if order else merge_bins(session, dataset, bins, sink)
     rows = {footer.path: footer.rows for footer in dataset.footers}
     by_number = {int(file.group): file for file in written}
     for number, item in enumerate(bins):
@@ -191,7 +202,8 @@ def _encode(
                 f"{item.folder or dataset.location}: {found:,} rows came of {expected:,}", hint="nothing was changed"
             )
     if verify:
-        verify_bins(session, dataset, bins, {number: file.address for number, file in by_number.items()})
+        with tracked(work.tell, "comparing rows"):
+            verify_bins(session, dataset, bins, {number: file.address for number, file in by_number.items()})
     return [(item, by_number[number].address, by_number[number].bytes) for number, item in enumerate(bins)]
 
 

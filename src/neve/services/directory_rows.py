@@ -12,10 +12,11 @@ from pydantic import JsonValue
 from neve.directory import Change, Directory
 from neve.directory.backups import Backups
 from neve.directory.journal import JOURNAL
-from neve.errors import InvalidInput, JobFailed
+from neve.errors import JobFailed
 from neve.model.commands import neve
 from neve.model.directories import Outline, RowStats
-from neve.plan.directories import Dataset, Group, find_name, prune
+from neve.plan.directories import Dataset, Group, prune
+from neve.plan.rows import check_keep, key_columns, new_columns, sort_fields
 from neve.services.directories import (
     Workplace,
     check_codec,
@@ -64,8 +65,9 @@ def delete_rows(
     """Removes the rows for which a condition is true."""
 
     def prepare(dataset: Dataset) -> Prepared:
-        from neve.engine.directories import ByCondition, check_work, condition_of, conjunction
+        from neve.engine.directories import ByCondition, check_work
         from neve.engine.parquet_files import scan, work_session
+        from neve.engine.row_values import condition_of, conjunction
 
         session = work_session(work.spark, dataset)
         selected, wanted = prune(dataset, partition_filter)
@@ -89,14 +91,11 @@ def update_rows(
     """Gives columns new values in the rows for which a condition is true; every new value is of the old row."""
 
     def prepare(dataset: Dataset) -> Prepared:
-        from neve.engine.directories import ByCondition, check_work, condition_of, conjunction, new_values
+        from neve.engine.directories import ByCondition, check_work
         from neve.engine.parquet_files import scan, work_session
+        from neve.engine.row_values import condition_of, conjunction, new_values
 
-        if not updates:
-            raise InvalidInput("no column is given a new value", hint='update_expr={"column": value}')
-        named = {find_name(dataset.names, name, where=location): value for name, value in updates.items()}
-        if len(named) < len(updates):
-            raise InvalidInput(f"a column is given two values: {', '.join(updates)}")
+        named = new_columns(dataset.names, updates, where=location)
         session = work_session(work.spark, dataset)
         selected, wanted = prune(dataset, partition_filter)
         rows = scan(session, selected)
@@ -112,16 +111,15 @@ def deduplicate_rows(
     work: Workplace, location: str, key_cols: Sequence[str], *, keep: str, order_by: Sequence[str], how: How
 ) -> RowStats:
     """Keeps one row of each key."""
-    if keep not in ("first", "last"):
-        raise InvalidInput(f"keep is first or last, not {keep!r}")
+    check_keep(keep)
 
     def prepare(dataset: Dataset) -> Prepared:
         from neve.engine.directories import find_duplicates
         from neve.engine.parquet_files import work_session
 
-        keys = _keys(dataset.names, key_cols, location)
+        keys = key_columns(dataset.names, key_cols, where=location)
         session = work_session(work.spark, dataset)
-        order = sort_fields(dataset.names, order_by, location)
+        order = sort_fields(dataset.names, order_by, where=location)
         losers, found = find_duplicates(session, dataset, keys, keep=keep, order_by=order)
         return Prepared(session=session, dataset=dataset, selected=dataset, work=losers, outline=found)
 
@@ -185,27 +183,6 @@ def _kept_rows(backups: Backups, run_id: str, paths: Sequence[str]) -> int:
     return sum(pq.read_metadata(backups.place / run_id / f"{path}.kept").num_rows for path in paths)
 
 
-def _keys(names: Sequence[str], key_cols: Sequence[str], location: str) -> tuple[str, ...]:
-    from neve.plan.directories import find_names
-
-    if isinstance(key_cols, str) or not key_cols:
-        raise InvalidInput("key columns are a list of names", hint='key_cols=["id"]')
-    return find_names(names, key_cols, where=location, what="the key")
-
-
-def sort_fields(names: Sequence[str], order_by: Sequence[str], location: str) -> list[Any]:
-    """`amount desc`, `at`… as sort fields, of columns that are there."""
-    from dataclasses import replace
-
-    from neve.model.layout import parse_sort_field
-
-    fields = [parse_sort_field(text) for text in order_by]
-    return [
-        replace(field, term=replace(field.term, column=find_name(names, field.term.column, where=location)))
-        for field in fields
-    ]
-
-
 # ------------------------------------------------------------------------------------------------------- one for all
 
 
@@ -231,6 +208,8 @@ def change_rows(
     trust: bool = True,
     create: bool = False,
 ) -> RowStats:
+    from neve.engine.tracking import tracked
+
     codec = check_codec(how.compression)
     directory = open_parquet(location, create=create and not how.dry_run)
     backups = Backups(directory, how.backup_dir)
@@ -238,8 +217,9 @@ def change_rows(
         try:
             with changing(directory, run.run_id, dry_run=how.dry_run) as (files, change):
                 dataset = (trusted_dataset if trust else read_dataset)(directory, files)
-                prepared = prepare(dataset)
-                stats = _carry_out(prepared, change, codec=codec)
+                with tracked(work.tell, "looking for rows" if change is None else "changing rows"):
+                    prepared = prepare(dataset)
+                    stats = _carry_out(prepared, change, codec=codec)
                 if change is not None and (change.published or stats.files_deleted):
                     stats = stats.model_copy(update={"run_id": run.run_id})
                     if how.create_backup:

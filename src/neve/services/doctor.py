@@ -34,6 +34,7 @@ def examine(context: Context, *, repair: bool = False, spark: bool = True) -> li
         lambda: _runs(context, repair=repair),
         lambda: _registry(context, repair=repair),
         lambda: _strays(context),
+        lambda: _holds(context, repair=repair),
     ]
     machine = examine_machine(env=context.env, repair=repair, tell=context.tell, context=context) if spark else []
     return [*machine, *(row for check in checks for row in _guarded(check))]
@@ -222,6 +223,18 @@ def _strays(context: Context) -> Iterator[CheckRow]:
             detail=f"{folder} belongs to no table",
             fix="neve table register NAME METADATA_LOCATION, or remove the folder",
         )
+
+
+def _holds(context: Context, *, repair: bool) -> Iterator[CheckRow]:
+    from neve.services.dynamic.holds import left_over, remove_left_over
+
+    found = left_over(context)
+    if found and repair:
+        yield CheckRow(check="tags", state="repaired", detail="; ".join(remove_left_over(context)))
+    elif found:
+        names = ", ".join(map(str, found))
+        detail = f"tags of dynamic tables that are gone keep snapshots of {names}"
+        yield CheckRow(check="tags", state="warning", detail=detail, fix="neve doctor --repair")
 
 
 def _guarded(check: Callable[[], Iterator[CheckRow]], *, name: str = "lake") -> Iterator[CheckRow]:

@@ -21,6 +21,7 @@ from neve.model.results import (
     TableSummary,
 )
 from neve.model.splits import format_points
+from neve.plan.holds import holder_of, purposes
 from neve.plan.tables import dependants, row_keys_of, split_key, split_points_of
 from neve.services.context import Context
 
@@ -77,6 +78,7 @@ def show_table(context: Context, name: TableName) -> TableDetails:
         updated_at=facts.updated_at,
         properties=dict(sorted(facts.properties.items())),
         dependants=[str(other) for other in dependants_of(context, name)],
+        references=table_references(context, name),
     )
 
 
@@ -134,12 +136,15 @@ def table_partitions(context: Context, name: TableName) -> list[PartitionRow]:
 
 def table_references(context: Context, name: TableName) -> list[ReferenceRow]:
     facts = context.catalog.facts(name)
+    ours = any(holder_of(reference.name) for reference in facts.references)
+    told = purposes(facts, all_facts(context)) if ours else {}
     return [
         ReferenceRow(
             name=reference.name,
             kind=reference.kind,
             snapshot=reference.snapshot_id,
             at=snapshot.at if (snapshot := facts.snapshot(reference.snapshot_id)) else None,
+            purpose=told.get(reference.name),
         )
         for reference in facts.references
     ]

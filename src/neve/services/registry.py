@@ -5,10 +5,13 @@ Each function is one transaction and may be repeated: whoever finishes the work 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from neve.errors import NotFound
 from neve.model.names import TableName
 from neve.model.runs import CompactionRecord, IngestionRecord, RegisteredTable
+from neve.plan.tables import DEFINITION
 from neve.services.context import Context
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ def register_row(context: Context, name: TableName, *, config_path: str | None =
                 table_uuid=facts.uuid,
             )
         )
+    _remember_dynamic(context, name)
 
 
 def move_row(context: Context, old: TableName, new: TableName, uuid: str) -> None:
@@ -55,6 +59,7 @@ def move_row(context: Context, old: TableName, new: TableName, uuid: str) -> Non
         known = context.store.registry.get(old.short)
         if known is not None and known.table_uuid == uuid:
             context.store.registry.rename(old.short, new.short, context.clock())
+    _remember_dynamic(context, new)
 
 
 def park_row(context: Context, short: str, uuid: str) -> None:
@@ -64,6 +69,7 @@ def park_row(context: Context, short: str, uuid: str) -> None:
         if known is not None and known.table_uuid != uuid:
             return
         context.store.registry.forget(short)
+        context.store.dynamic.forget(uuid)
         for log in _logs(context):
             if log.for_table(short):
                 log.forget(uuid)
@@ -78,6 +84,7 @@ def forget_row(context: Context, short: str, uuid: str | None) -> None:
             context.store.registry.forget(short)
             forget_logs(context, short)
         if uuid is not None:
+            context.store.dynamic.forget(uuid)
             forget_logs(context, uuid)
 
 
@@ -85,6 +92,16 @@ def forget_logs(context: Context, key: str) -> None:
     """Removes what the logs have of a name, or of the uuid that they are parked under."""
     for log in _logs(context):
         log.forget(key)
+    context.store.refreshes.forget(key)
+
+
+def _remember_dynamic(context: Context, name: TableName) -> None:
+    """What the state database keeps of a dynamic table comes with its row; its history belongs to its uuid."""
+    with suppress(NotFound):  # a rival may have given it yet another name
+        if DEFINITION in (facts := context.catalog.facts(name)).properties:
+            from neve.services.dynamic.history import remember
+
+            remember(context, [facts])
 
 
 def _make_room(context: Context, short: str, uuid: str, *, new_name: bool) -> RegisteredTable | None:

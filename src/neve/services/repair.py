@@ -22,6 +22,7 @@ from neve.services.export import settle_export
 from neve.services.ledger import settle_compaction, settle_ingest
 from neve.services.look import RUN_ID, all_facts
 from neve.services.registry import forget_row, is_directory, move_row, park_row, register_row
+from neve.services.row_commits import settle_rows
 
 _CLOCK_ERROR = timedelta(seconds=5)
 
@@ -114,8 +115,21 @@ def _settle_work(context: Context, run: Run) -> bool | None:
             return _settle_delete(context, name, plan, run)
         case "rename":
             return _settle_rename(context, name, plan)
+        case _:
+            return _settle_data(context, name, run, plan)
+
+
+def _settle_data(context: Context, name: TableName, run: Run, plan: Mapping[str, object]) -> bool | None:
+    """The same, for runs that change rows or files of a table."""
+    match run.kind:
         case "ingest":
             return settle_ingest(context, name, run.run_id)
+        case "refresh":
+            from neve.services.dynamic.history import settle_refresh
+
+            return settle_refresh(context, name, run)
+        case "delete_rows" | "update_rows" | "upsert_rows" | "dedupe_rows":
+            return settle_rows(context, name, run.run_id)
         case "compact":
             return settle_compaction(context, name, run.run_id, plan.get("period"))
         case _:

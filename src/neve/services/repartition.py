@@ -22,8 +22,8 @@ from neve.model.directories import RepartitionStats, SizeEstimate
 from neve.plan.adopt import Footer
 from neve.plan.directories import Dataset
 from neve.plan.folders import overlap
+from neve.plan.rows import sort_fields
 from neve.services.directories import Workplace, check_codec, open_parquet, read_dataset, recorded_run
-from neve.services.directory_rows import sort_fields
 
 _MIB = 1024 * 1024
 _NOTE = "_repartition.json"
@@ -168,6 +168,7 @@ def _write_all(
     from neve.engine.parquet_files import work_session
     from neve.engine.parquet_tasks import Sink
     from neve.engine.repartition import check_count, target_dataset, transformed_rows, write_rows
+    from neve.engine.tracking import tracked
 
     done = _check_target(request, dataset)
     if done and not request.resume:
@@ -185,7 +186,7 @@ def _write_all(
         session = work_session(work.spark, part)
         rows = transformed_rows(session, part, request.transform)
         new = target_dataset(rows, request.target, request.columns)
-        order = sort_fields(new.names, request.sort_by, "the rows")
+        order = sort_fields(new.names, request.sort_by, where="the rows")
         with target.change(run_id) as change:
             sink = Sink(
                 folder=change.stage_folder(),
@@ -194,7 +195,9 @@ def _write_all(
                 row_group_rows=request.batch_size,
                 file_bytes=request.target_file_size_mb * _MIB,
             )
-            files = write_rows(session, rows, new, sink, order, validate=request.validate)
+            with tracked(work.tell, f"writing part {number + 1} of {len(parts)}"):
+                size = sum(footer.bytes for footer in part.footers)
+                files = write_rows(session, rows, new, sink, order, source_bytes=size, validate=request.validate)
             if request.validate:
                 check_count(part, files)
             for index, file in enumerate(files):

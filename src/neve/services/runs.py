@@ -65,6 +65,7 @@ def recorded(
     try:
         yield progress
     except NeveError as exc:
+        exc.run_id = progress.run_id
         _finish(context, progress, "failed", error_code=exc.code, error_message=exc.message)
         raise
     except BaseException as exc:

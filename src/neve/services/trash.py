@@ -10,7 +10,7 @@ from neve.model.commands import neve
 from neve.model.names import TableName
 from neve.model.results import Receipt, TrashRow
 from neve.model.runs import TrashedTable
-from neve.plan.tables import overlap, owns_location
+from neve.plan.tables import DEFINITION, overlap, owns_location
 from neve.services.context import Context
 from neve.services.look import all_facts
 from neve.services.registry import forget_logs, is_taken, register_row
@@ -45,6 +45,10 @@ def undelete_table(context: Context, name: TableName, *, new_name: TableName | N
             context.store.trash.put(trashed)
             raise
         register_row(context, target)
+        if DEFINITION in facts.properties:
+            from neve.services.dynamic.holds import hold_sources
+
+            hold_sources(context, [facts])
         run.snapshot_after = facts.current_snapshot_id
         run.details = {"rows": facts.current.rows if facts.current else 0}
         run.undo = neve("table", "delete", target.short)

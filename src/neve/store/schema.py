@@ -117,6 +117,69 @@ MIGRATIONS = (
             )""",
         ),
     ),
+    Migration(
+        version=3,
+        statements=(
+            """CREATE TABLE dynamic_tables (
+                table_uuid TEXT NOT NULL PRIMARY KEY,
+                name TEXT NOT NULL,
+                schema_name TEXT NOT NULL,
+                query_sql TEXT NOT NULL,
+                target_lag TEXT NOT NULL,
+                refresh_mode TEXT NOT NULL,
+                scheduling_state TEXT NOT NULL,
+                options TEXT NOT NULL,
+                data_timestamp TEXT,
+                updated_at TEXT NOT NULL
+            )""",
+            """CREATE TABLE source_snapshots (
+                table_uuid TEXT NOT NULL,
+                dynamic_table TEXT NOT NULL,
+                source_table TEXT NOT NULL,
+                source_uuid TEXT NOT NULL,
+                last_snapshot BIGINT,
+                direct INTEGER NOT NULL,
+                last_processed_at TEXT NOT NULL,
+                PRIMARY KEY (table_uuid, source_table)
+            )""",
+            """CREATE TABLE dependencies (
+                table_uuid TEXT NOT NULL,
+                downstream TEXT NOT NULL,
+                upstream TEXT NOT NULL,
+                PRIMARY KEY (table_uuid, upstream)
+            )""",
+            """CREATE TABLE refresh_history (
+                id {identity},
+                table_uuid TEXT NOT NULL,
+                name TEXT NOT NULL,
+                state TEXT NOT NULL,
+                state_code TEXT,
+                state_message TEXT,
+                data_timestamp TEXT,
+                refresh_start_time TEXT NOT NULL,
+                refresh_end_time TEXT NOT NULL,
+                completion_target TEXT,
+                refresh_action TEXT,
+                refresh_trigger TEXT NOT NULL,
+                reason_code TEXT,
+                reason_detail TEXT,
+                strategy TEXT,
+                estimates TEXT,
+                rows_inserted BIGINT NOT NULL,
+                rows_deleted BIGINT NOT NULL,
+                source_rows_changed BIGINT,
+                source_snapshots TEXT,
+                upstream TEXT,
+                snapshot_id BIGINT,
+                round_id TEXT,
+                run_id TEXT
+            )""",
+            "CREATE INDEX refresh_history_by_table ON refresh_history (table_uuid, id)",
+            "CREATE INDEX refresh_history_by_time ON refresh_history (refresh_end_time)",
+            "CREATE INDEX refresh_history_by_round ON refresh_history (round_id)",
+            "CREATE INDEX refresh_history_by_run ON refresh_history (run_id)",
+        ),
+    ),
 )
 
 

@@ -8,6 +8,7 @@ from types import TracebackType
 
 from neve.database import Database, open_database
 from neve.model.runs import CompactionRecord, IngestionRecord
+from neve.store.dynamic import DynamicTables, RefreshHistory
 from neve.store.leases import Leases
 from neve.store.logs import TableLog
 from neve.store.registry import Registry
@@ -29,6 +30,8 @@ class Store:
         self.runs = Runs(database)
         self.leases = Leases(database)
         self.trash = Trash(database)
+        self.dynamic = DynamicTables(database)
+        self.refreshes = RefreshHistory(database)
 
     @classmethod
     def open(cls, uri: str, *, create: bool = True, migrations: Sequence[Migration] = MIGRATIONS) -> Store:

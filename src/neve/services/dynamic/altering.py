@@ -26,6 +26,7 @@ from neve.services.dynamic.definitions import (
     find_definition,
     understand_again,
 )
+from neve.services.dynamic.history import remember
 from neve.services.dynamic.replacing import rebuild, refuse_broken_readers, refuse_frozen
 from neve.services.dynamic.settling import record_swap
 from neve.services.dynamic.validation import check_options, earlier, typed_columns
@@ -92,6 +93,7 @@ def change_options(
         )
         run.details = told
         run.snapshot_after = facts.current_snapshot_id
+        remember(context, [context.catalog.facts(definition.name)])
         run.undo = _undo(definition, wanted.options)
     return receipt_of(run)
 
@@ -168,6 +170,7 @@ def _mark(context: Context, name: TableName, by: str | None) -> Receipt:
             context.catalog.set_properties(name, put={STATE: SUSPENDED, SUSPENDED_BY: by})
             if by != BY_USER:
                 run.details["because"] = f"{by}, which it needs, is suspended"
+        remember(context, [context.catalog.facts(name)])
         run.undo = neve("dynamic", "suspend" if by is None else "resume", name.short)
     return receipt_of(run)
 

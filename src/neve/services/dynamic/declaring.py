@@ -12,7 +12,7 @@ from neve.services.deletion import delete_table
 from neve.services.dynamic.altering import change_options
 from neve.services.dynamic.definitions import Definition, definition_of
 from neve.services.dynamic.replacing import rebuild
-from neve.services.dynamic.tables import refresh_tables
+from neve.services.dynamic.rounds import refresh_tables
 from neve.services.dynamic.validation import comments_of, definition_from, earlier, stored_columns, validate
 from neve.services.registry import is_directory, is_taken
 from neve.sql.delta import equivalent
@@ -36,7 +36,7 @@ def create_dynamic(context: Context, asked: CreateDynamic) -> list[Receipt]:
     receipts: list[Receipt] = [create_table(context, spec, own=definition.properties())]
     if asked.options.initialize == "ON_CREATE":
         try:
-            receipts += refresh_tables(context, [asked.name.short])
+            receipts += refresh_tables(context, [asked.name.short], trigger="CREATION")
         except BaseException:
             delete_table(context, asked.name, force=True)
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -21,6 +21,7 @@ from neve.services.look import all_facts
 from neve.sql.delta import Analysis, Schema, analyse
 
 FRONTIER = "neve.dynamic.frontier"
+REFRESH = "neve.dynamic.refresh"
 SUSPENDED_BY = "neve.dynamic.suspended-by"
 """Who suspended a table: the user, or a table that it needs. Without it, Névé did after failures."""
 BY_USER, BY_FAILURES = "user", "failures"
@@ -100,7 +101,11 @@ def find_definition(context: Context, name: TableName) -> Definition:
 
 
 def all_definitions(context: Context) -> dict[TableName, Definition]:
-    found = (definition_of(facts) for facts in all_facts(context))
+    return definitions_in(all_facts(context))
+
+
+def definitions_in(tables: Iterable[TableFacts]) -> dict[TableName, Definition]:
+    found = (definition_of(facts) for facts in tables)
     return {definition.name: definition for definition in found if definition is not None}
 
 

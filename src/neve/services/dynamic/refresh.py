@@ -16,14 +16,14 @@ from pydantic import JsonValue
 
 from neve.engine.refresh import Applied, apply_changes, compare, kept, load_all, provide
 from neve.engine.staging import publish, staged
-from neve.errors import Refused
+from neve.errors import CommitConflict, Refused
 from neve.model.commands import neve
 from neve.model.facts import Snapshot, TableFacts
 from neve.model.names import TableName
-from neve.model.refresh import Frontier, Pin, RefreshAction, RefreshReceipt
+from neve.model.refresh import CommittedRefresh, Frontier, Pin, RefreshAction, RefreshReceipt, RefreshTrigger
 from neve.model.results import Reason
 from neve.services.context import Context
-from neve.services.dynamic.definitions import FRONTIER, Definition, definition_of, understand_again
+from neve.services.dynamic.definitions import FRONTIER, REFRESH, Definition, definition_of, understand_again
 from neve.services.ledger import branch_of
 from neve.services.look import RUN_ID
 from neve.services.row_changes import RowChanges, changes_since
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 STORED = "_neve_stored"
+SAME = Reason(code="no_changes", detail="no row of a source changed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pins:
-    """The sources of a round of refreshes, each as it was looked at once, and the round's present moment."""
+    """What a refresh reads: each source as its round has it, the plain tables below them, and the present moment."""
 
     at: datetime
     sources: Mapping[TableName, Pin]
-
-    def joined_by(self, others: Pins) -> Pins:
-        """With sources that were looked at later in the same round; its moment stays."""
-        return replace(self, sources={**self.sources, **others.sources})
+    base: Mapping[TableName, Pin] = field(default_factory=dict)
+    round_id: str | None = None
+    trigger: RefreshTrigger = "MANUAL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +64,16 @@ class Refresh:
     action: RefreshAction
     reason: Reason
     changes: Mapping[TableName, RowChanges] = field(default_factory=dict)
+    round_id: str | None = None
+    trigger: RefreshTrigger = "MANUAL"
 
     @property
     def table(self) -> TableName:
         return self.definition.name
+
+    @property
+    def changed_rows(self) -> int:
+        return sum(change.estimate.rows for change in self.changes.values())
 
     @property
     def is_empty(self) -> bool:
@@ -115,19 +121,22 @@ def check_rollback(facts: TableFacts, target: Snapshot) -> None:
         )
 
 
-def refresh_table(context: Context, definition: Definition, pins: Pins) -> RefreshReceipt:
-    """Brings the table to its query over the pinned sources.
+def complete(context: Context, refresh: Refresh) -> RefreshReceipt:
+    """Brings the table to its query over the pinned sources, as was decided; Spark only where rows may change.
 
     Raises:
-        Refused: the table is declared INCREMENTAL and cannot follow these changes; the reason is told.
         CommitConflict: another refresh was first; nothing was changed.
     """
     began = time.monotonic()
-    refresh = decide(context, definition, pins)
     if refresh.action == "NO_DATA":
         _move_on(context, refresh)
         return _receipt(refresh, began=began)
-    plan: dict[str, JsonValue] = {"refresh": refresh.action, "reason": refresh.reason.detail}
+    plan: dict[str, JsonValue] = {
+        "refresh": refresh.action,
+        "reason": refresh.reason.detail,
+        "trigger": refresh.trigger,
+        "round_id": refresh.round_id,
+    }
     try:
         with recorded(context, "refresh", refresh.table, plan=plan, snapshot_before=refresh.base) as run:
             done = _carry_out(context, refresh, run)
@@ -146,21 +155,33 @@ def fill(context: Context, definition: Definition, pins: Pins, run: Progress) ->
 
 
 def decide(context: Context, definition: Definition, pins: Pins) -> Refresh:
-    """What a refresh will do; no Spark."""
+    """What a refresh will do; no Spark.
+
+    Raises:
+        Refused: the table is declared INCREMENTAL and cannot follow these changes; the reason is told.
+        CommitConflict: another round brought the table to a later moment; nothing was changed.
+    """
     facts = context.catalog.facts(definition.name)
+    analysis = understand_again(context, definition)
     first = Refresh(
         definition=definition,
-        analysis=understand_again(context, definition),
+        analysis=analysis,
         facts=facts,
         before=frontier_of(facts),
         after=Frontier(
             fingerprint=definition.fingerprint,
             at=pins.at,
             sources={str(name): pins.sources[name] for name in definition.sources},
+            base={str(name): pin for name, pin in pins.base.items()},
+            lasting=analysis.incremental and not analysis.timed,
         ),
         action="FULL",
         reason=Reason(code="first", detail="the table has no rows yet"),
+        round_id=pins.round_id,
+        trigger=pins.trigger,
     )
+    if first.before is not None and first.before.at > pins.at:
+        raise CommitConflict(f"{definition.name} was refreshed to a later moment meanwhile")
     if first.before is None and first.is_empty:
         return first
     if first.before is None:
@@ -175,6 +196,36 @@ def decide(context: Context, definition: Definition, pins: Pins) -> Refresh:
         why = first.analysis.reasons[0]
         return _full_unless_same(first, Reason(code=why.code, detail=str(why)))
     return _follow(context, first, first.before)
+
+
+def is_current(facts: TableFacts, definition: Definition, pins: Pins) -> bool:
+    """Whether a refresh would find nothing to do, told by the frontier alone: the query need not be looked at."""
+    before = frontier_of(facts)
+    return (
+        before is not None
+        and before.lasting
+        and before.fingerprint == definition.fingerprint
+        and before.sources == {str(name): pins.sources[name] for name in definition.sources}
+        and before.base == {str(name): pin for name, pin in pins.base.items()}
+    )
+
+
+def nothing_to_do(definition: Definition, facts: TableFacts, pins: Pins, *, dry_run: bool = False) -> RefreshReceipt:
+    """The receipt of a refresh that `is_current` spared."""
+    return RefreshReceipt(
+        run_id=None,
+        action="refresh",
+        table=str(definition.name),
+        reason=SAME,
+        snapshot_before=facts.current_snapshot_id,
+        snapshot_after=facts.current_snapshot_id,
+        dry_run=dry_run,
+        round_id=pins.round_id,
+        state="SCHEDULED" if dry_run else "SUCCEEDED",
+        refresh="NO_DATA",
+        trigger=pins.trigger,
+        data_timestamp=pins.at,
+    )
 
 
 def _follow(context: Context, refresh: Refresh, before: Frontier) -> Refresh:
@@ -193,7 +244,7 @@ def _follow(context: Context, refresh: Refresh, before: Frontier) -> Refresh:
         if not change.nothing:
             changes[name] = change
     if not changes and not refresh.analysis.timed:
-        return replace(refresh, action="NO_DATA", reason=Reason(code="no_changes", detail="no row of a source changed"))
+        return replace(refresh, action="NO_DATA", reason=SAME)
     told = "; ".join(f"{name.short}: {change.plan.reason.detail}" for name, change in changes.items())
     reason = Reason(code="changes", detail=told or "time has passed")
     return replace(refresh, action="INCREMENTAL", reason=reason, changes=changes)
@@ -201,7 +252,7 @@ def _follow(context: Context, refresh: Refresh, before: Frontier) -> Refresh:
 
 def _full_unless_same(refresh: Refresh, reason: Reason) -> Refresh:
     if refresh.before is not None and refresh.before.sources == refresh.after.sources and refresh.analysis.incremental:
-        return replace(refresh, action="NO_DATA", reason=Reason(code="no_changes", detail="its sources are the same"))
+        return replace(refresh, action="NO_DATA", reason=SAME)
     return replace(refresh, action="FULL", reason=reason)
 
 
@@ -251,7 +302,7 @@ def _carry_out(context: Context, refresh: Refresh, run: Progress) -> Applied:
             _move_on(context, refresh)
             return done
         with staged(spark, refresh.table, branch_of(run.run_id), base=refresh.base) as branch:
-            apply, summary = query.apply, _summary(refresh, run)
+            apply, summary = query.apply, _summary(refresh, run, done)
             apply_changes(spark, branch, query.columns, kind=apply.kind, keys=apply.keys, summary=summary)
             run.snapshot_after = publish(spark, branch, base=refresh.base)
     return done
@@ -274,8 +325,18 @@ def _initialise(context: Context, spark: SparkSession, refresh: Refresh, run: Pr
     return Applied((current.rows if current else 0) or 0, 0)
 
 
-def _summary(refresh: Refresh, run: Progress) -> dict[str, str]:
-    return {RUN_ID: run.run_id, FRONTIER: refresh.after.model_dump_json()}
+def _summary(refresh: Refresh, run: Progress, done: Applied | None = None) -> dict[str, str]:
+    """What the commit says of itself: enough to write the history of refreshes from it."""
+    told = CommittedRefresh(
+        action=refresh.action,
+        reason=refresh.reason,
+        trigger=refresh.trigger,
+        round_id=refresh.round_id,
+        rows_inserted=done.inserted if done else None,
+        rows_deleted=done.deleted if done else 0,
+        rows_changed_in_sources=refresh.changed_rows,
+    )
+    return {RUN_ID: run.run_id, FRONTIER: refresh.after.model_dump_json(), REFRESH: told.model_dump_json()}
 
 
 def provide_all(spark: SparkSession, query: DeltaQuery, refresh: Refresh) -> None:
@@ -294,7 +355,12 @@ def provide_all(spark: SparkSession, query: DeltaQuery, refresh: Refresh) -> Non
 
 def _move_on(context: Context, refresh: Refresh) -> None:
     """Writes a frontier that changed no row; nothing when it has not moved."""
-    if refresh.before is not None and refresh.before.sources == refresh.after.sources and not refresh.analysis.timed:
+    before, after = refresh.before, refresh.after
+    if (
+        before is not None
+        and (before.sources, before.base) == (after.sources, after.base)
+        and not refresh.analysis.timed
+    ):
         return
     told = refresh.after.model_copy(update={"snapshot": refresh.base})
     context.catalog.set_properties(refresh.table, put={FRONTIER: told.model_dump_json()})
@@ -315,5 +381,8 @@ def _receipt(
         refresh=refresh.action,
         rows_inserted=done.inserted if done else 0,
         rows_deleted=done.deleted if done else 0,
-        rows_changed_in_sources=sum(change.estimate.rows for change in refresh.changes.values()),
+        rows_changed_in_sources=refresh.changed_rows,
+        round_id=refresh.round_id,
+        trigger=refresh.trigger,
+        data_timestamp=refresh.after.at,
     )

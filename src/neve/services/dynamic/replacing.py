@@ -21,7 +21,9 @@ from neve.plan.evolution import layout_changes, metrics_of, reshape, same_column
 from neve.plan.tables import STATE
 from neve.services.context import Context
 from neve.services.dynamic.definitions import SUSPENDED_BY, Definition, all_definitions, definition_of, understand_again
-from neve.services.dynamic.refresh import fill, pin
+from neve.services.dynamic.recording import record_apart
+from neve.services.dynamic.refresh import fill
+from neve.services.dynamic.rounds import pins_for
 from neve.services.look import RUN_ID
 from neve.services.runs import Progress, receipt_of, recorded
 from neve.sql.delta import Analysis, Schema
@@ -64,6 +66,7 @@ def rebuild(
                 raise CommitConflict(f"{definition.name} was changed meanwhile", hint="try again; nothing was changed")
         finally:
             context.catalog.forget_aside(aside)
+        record_apart(context, definition.name)
         run.snapshot_after = context.catalog.facts(definition.name).current_snapshot_id
         run.reason = Reason(code="new_query", detail="the query is another one")
     return receipt_of(run)
@@ -148,7 +151,7 @@ def _refill(context: Context, definition: Definition, run: Progress, *, keep: bo
         from neve.engine.rows import delete_all_rows
 
         delete_all_rows(context.session.spark, definition.name, summary={RUN_ID: run.run_id})
-    done = fill(context, definition, pin(context, set(definition.sources)), run)
+    done = fill(context, definition, pins_for(context, definition), run)
     run.details = {"rows_inserted": done.inserted, "rows_deleted": done.deleted, "rows_compared": keep}
 
 

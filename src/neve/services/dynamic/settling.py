@@ -13,7 +13,12 @@ from neve.services.registry import register_row
 def settle_replace(context: Context, run: Run, facts: TableFacts) -> bool:
     """Takes the hidden name away; whether the table was replaced before the process died."""
     context.catalog.forget_aside(aside_name(facts.name, run.run_id))
-    return any(snapshot.summary.get(RUN_ID) == run.run_id for snapshot in facts.snapshots)
+    made = any(snapshot.summary.get(RUN_ID) == run.run_id for snapshot in facts.snapshots)
+    if made:
+        from neve.services.dynamic.recording import record_apart  # reads queries: too much for who only looks
+
+        record_apart(context, facts.name)
+    return made
 
 
 def settle_swap(context: Context, run: Run, facts: TableFacts) -> bool:

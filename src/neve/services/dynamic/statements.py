@@ -15,8 +15,9 @@ from neve.services.deletion import delete_table
 from neve.services.dynamic.altering import alter_options, rename_dynamic, resume, suspend, swap_dynamic
 from neve.services.dynamic.declaring import create_dynamic
 from neve.services.dynamic.definitions import all_definitions, find_definition
+from neve.services.dynamic.look import explain_dynamic, list_dynamic
+from neve.services.dynamic.rounds import refresh_tables
 from neve.services.dynamic.showing import show_dynamic
-from neve.services.dynamic.tables import explain_dynamic, list_dynamic, refresh_tables
 from neve.services.registry import is_taken
 
 

@@ -1,0 +1,54 @@
+"""Work on a plain folder inside a lake: a run of the lake, with a bar for a person at a terminal. No JVM."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from neve.cli import options
+from neve.lake import Lake
+from neve.parquet import ParquetCompactor
+from neve.services.directories import workplace_for
+from neve.services.directory_compaction import CompactRequest, compact_files
+
+
+def fill(folder: Path) -> None:
+    """Two files with a row group of more than 1 MB each: they are copied, and need no Spark."""
+    folder.mkdir(parents=True)
+    for number in range(2):
+        values = pa.array(memoryview(random.Random(number).randbytes(8 * 150_000)).cast("q"), pa.int64())
+        pq.write_table(pa.table({"v": values}), folder / f"{number}.parquet", compression="zstd")
+
+
+def test_a_run_and_a_bar(lake: Lake) -> None:
+    folder = lake.root / "landing" / "t"
+    fill(folder)
+    told: list[str] = []
+    work = workplace_for(str(folder), tell=told.append)
+    stats = compact_files(work, str(folder), CompactRequest(target_file_size_mb=100))
+    assert (stats.files_before, stats.files_after, stats.rows) == (2, 1, 300_000)
+    assert any(re.search(r"█{20} (\S+ MB) of \1…$", line) for line in told)
+    assert not told[-1].endswith("…")  # a last line of its own, which nothing is drawn over
+    run = lake.runs.show(str(stats.run_id))
+    assert (run.kind, run.state, (run.plan or {})["directory"]) == ("parquet compact", "succeeded", str(folder))
+    assert (run.result or {})["files_after"] == 1
+
+
+def test_a_folder_elsewhere_is_nobodys_run(lake: Lake, tmp_path: Path) -> None:
+    fill(tmp_path / "elsewhere")
+    assert ParquetCompactor(tmp_path / "elsewhere").compact()["files_after"] == 1
+    assert lake.runs.list(kind="parquet compact") == []
+
+
+def test_only_a_terminal_gets_progress(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    options.tell("half…")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    options.tell("half…")
+    options.tell("whole")
+    assert capsys.readouterr().err == "\r\033[Khalf…\r\033[Kwhole\n"
