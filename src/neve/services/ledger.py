@@ -17,7 +17,7 @@ from neve.services.look import RUN_ID
 
 
 def branch_of(run_id: str) -> str:
-    """The branch that an ingest stages its rows on."""
+    """The branch that a run stages its rows on."""
     return f"neve_{run_id.lower()}"
 
 
@@ -69,15 +69,20 @@ def log_ingest(
 
 def settle_ingest(context: Context, table: TableName, run_id: str) -> bool:
     """Clears up after an ingest whose process died; whether it had been published, and so is logged now."""
-    facts = context.catalog.facts(table)
-    branch = branch_of(run_id)
-    if any(reference.name == branch for reference in facts.references):
-        context.catalog.remove_branch(table, branch)
-    snapshot = next((item for item in facts.ancestors() if item.summary.get(RUN_ID) == run_id), None)
+    snapshot = settle_staged(context, table, run_id)
     if snapshot is None or SUMMARY not in snapshot.summary:
         return False
     _log_snapshot(context, table, snapshot, run_id)
     return True
+
+
+def settle_staged(context: Context, table: TableName, run_id: str) -> Snapshot | None:
+    """Removes the branch that a dead run left; the snapshot that it had published, if it had."""
+    facts = context.catalog.facts(table)
+    branch = branch_of(run_id)
+    if any(reference.name == branch for reference in facts.references):
+        context.catalog.remove_branch(table, branch)
+    return next((item for item in facts.ancestors() if item.summary.get(RUN_ID) == run_id), None)
 
 
 def settle_compaction(context: Context, table: TableName, run_id: str, label: object) -> bool:

@@ -18,7 +18,7 @@ from neve.plan.tables import folder_of
 from neve.services.context import Context
 from neve.services.directory_tables.settle import settle_directory
 from neve.services.export import settle_export
-from neve.services.ledger import settle_compaction, settle_ingest
+from neve.services.ledger import settle_compaction, settle_ingest, settle_staged
 from neve.services.look import RUN_ID, all_facts
 from neve.services.registry import forget_row, is_directory, move_row, park_row, register_row
 
@@ -115,6 +115,8 @@ def _settle_work(context: Context, run: Run) -> bool | None:
             return _settle_rename(context, name, plan)
         case "ingest":
             return settle_ingest(context, name, run.run_id)
+        case "refresh":
+            return context.catalog.exists(name) and settle_staged(context, name, run.run_id) is not None
         case "compact":
             return settle_compaction(context, name, run.run_id, plan.get("period"))
         case _:
