@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -26,12 +26,17 @@ FRONTIER = "neve.dynamic.frontier"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A dynamic table as it was declared."""
+    """A dynamic table as it was declared.
+
+    `columns` are those that its sources had then: the query means these, whatever columns come later. Else `*` would
+    stand for more than the table has, and a name that is clear today could be that of two columns tomorrow.
+    """
 
     name: TableName
     query: str
     options: DynamicOptions
     sources: tuple[TableName, ...]
+    columns: Mapping[TableName, frozenset[str]]
 
     @property
     def fingerprint(self) -> str:
@@ -47,9 +52,12 @@ class Definition:
         options["partition_by"] = [str(item) for item in self.options.partition_by]
         options["cluster_by"] = [str(item) for item in self.options.cluster_by]
         return {
-            DEFINITION: json.dumps({"query": self.query, "options": options}),
+            DEFINITION: json.dumps({"query": self.query, "options": options, "columns": self._told_columns()}),
             SOURCES: json.dumps([str(source) for source in self.sources]),
         }
+
+    def _told_columns(self) -> dict[str, list[str]]:
+        return {str(name): sorted(columns) for name, columns in self.columns.items()}
 
 
 def definition_of(facts: TableFacts) -> Definition | None:
@@ -69,6 +77,7 @@ def definition_of(facts: TableFacts) -> Definition | None:
         query=told["query"],
         options=DynamicOptions(**options),
         sources=tuple(map(TableName.parse, sources)),
+        columns={TableName.parse(name): frozenset(columns) for name, columns in told["columns"].items()},
     )
 
 
@@ -87,12 +96,26 @@ def all_definitions(context: Context) -> dict[TableName, Definition]:
 
 def understand(context: Context, query: str, options: DynamicOptions, *, but: TableName | None = None) -> Analysis:
     """The query over the lake's tables; the table itself is not one of them."""
-    schemas: Mapping[str, Schema] = {
-        str(facts.name): tuple(column for column in facts.columns if not is_hidden(column.name))
-        for facts in all_facts(context)
-        if facts.name != but
-    }
-    return analyse(query, schemas, float_sums="fast" if options.float_sums == "FAST" else "exact")
+    return _analysed(query, {facts.name: facts.columns for facts in all_facts(context) if facts.name != but}, options)
+
+
+def understand_again(context: Context, definition: Definition) -> Analysis:
+    """The query of a declared table, over the columns that it was declared for."""
+    schemas = {}
+    for name in definition.sources:
+        meant = definition.columns[name]
+        schemas[name] = tuple(c for c in context.catalog.facts(name).columns if c.name in meant)
+    return _analysed(definition.query, schemas, definition.options)
+
+
+def source_columns(context: Context, sources: Iterable[TableName]) -> dict[TableName, frozenset[str]]:
+    """The columns that tables have now."""
+    return {name: frozenset(column.name for column in context.catalog.facts(name).columns) for name in sources}
+
+
+def _analysed(query: str, schemas: Mapping[TableName, Schema], options: DynamicOptions) -> Analysis:
+    visible = {str(name): tuple(c for c in columns if not is_hidden(c.name)) for name, columns in schemas.items()}
+    return analyse(query, visible, float_sums="fast" if options.float_sums == "FAST" else "exact")
 
 
 def describe_lag(lag: Lag) -> str:

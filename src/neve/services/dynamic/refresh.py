@@ -23,7 +23,7 @@ from neve.model.names import TableName
 from neve.model.refresh import Frontier, Pin, RefreshAction, RefreshReceipt
 from neve.model.results import Reason
 from neve.services.context import Context
-from neve.services.dynamic.definitions import FRONTIER, Definition, understand
+from neve.services.dynamic.definitions import FRONTIER, Definition, understand_again
 from neve.services.ledger import branch_of
 from neve.services.look import RUN_ID
 from neve.services.row_changes import RowChanges, changes_since
@@ -133,7 +133,7 @@ def decide(context: Context, definition: Definition, pins: Pins) -> Refresh:
     facts = context.catalog.facts(definition.name)
     first = Refresh(
         definition=definition,
-        analysis=understand(context, definition.query, definition.options, but=definition.name),
+        analysis=understand_again(context, definition),
         facts=facts,
         before=frontier_of(facts),
         after=Frontier(

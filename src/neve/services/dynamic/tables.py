@@ -23,7 +23,9 @@ from neve.services.dynamic.definitions import (
     definition_of,
     describe_lag,
     find_definition,
+    source_columns,
     understand,
+    understand_again,
 )
 from neve.services.dynamic.refresh import STORED, Pins, decide, frontier_of, pin, provide_all, refresh_table
 from neve.services.look import live_rows
@@ -38,11 +40,13 @@ def create_dynamic(context: Context, asked: CreateDynamic) -> list[Receipt]:
     if is_taken(context, asked.name):
         return _existing(context, asked)
     analysis = validate(context, asked)
+    sources = tuple(TableName.parse(source.name) for source in analysis.sources)
     definition = Definition(
         name=asked.name,
         query=asked.query,
         options=asked.options,
-        sources=tuple(TableName.parse(source.name) for source in analysis.sources),
+        sources=sources,
+        columns=source_columns(context, sources),
     )
     waves({name: known.sources for name, known in all_definitions(context).items()} | {asked.name: definition.sources})
     spec = TableSpec(
@@ -106,7 +110,7 @@ def list_dynamic(context: Context) -> list[DynamicRow]:
 
 def explain_dynamic(context: Context, name: TableName) -> Step:
     definition = find_definition(context, name)
-    return explain(understand(context, definition.query, definition.options, but=name))
+    return explain(understand_again(context, definition))
 
 
 def verify_dynamic(context: Context, name: TableName) -> Difference:
@@ -189,7 +193,7 @@ def _row(context: Context, definition: Definition) -> DynamicRow:
 
 def _reasons(context: Context, definition: Definition) -> list[Reason]:
     try:
-        found: Iterable[Reason] = understand(context, definition.query, definition.options, but=definition.name).reasons
+        found: Iterable[Reason] = understand_again(context, definition).reasons
     except NeveError as exc:
         found = [Reason(code=exc.code, detail=exc.message)]
     return list(found)
