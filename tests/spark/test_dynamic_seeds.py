@@ -54,8 +54,10 @@ def seeded(spark_lake: Lake, quick: SparkSession, namespace: str) -> str:
         "(3, 200, 100, date'2024-02-01', 'b'), (4, 300, 25, null, null), (5, null, 5, null, 'b')",
     ):
         quick.sql(statement.replace("{ns}", namespace))
-    for name, query in QUERIES.items():
-        spark_lake.dynamic.create(declared(namespace, name, query, "REFRESH_MODE = AUTO INITIALIZE = ON_SCHEDULE"))
+    options = "REFRESH_MODE = AUTO INITIALIZE = ON_SCHEDULE"
+    script = ";\n".join(declared(namespace, name, query, options) for name, query in QUERIES.items())
+    made = spark_lake.dynamic.create(f"{script};")
+    assert [receipt.table for receipt in made] == [f"{namespace}.{name}" for name in QUERIES]
     return namespace
 
 

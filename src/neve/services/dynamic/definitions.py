@@ -29,7 +29,8 @@ class Definition:
     """A dynamic table as it was declared.
 
     `columns` are those that its sources had then: the query means these, whatever columns come later. Else `*` would
-    stand for more than the table has, and a name that is clear today could be that of two columns tomorrow.
+    stand for more than the table has, and a name that is clear today could be that of two columns tomorrow. Of a source
+    that is not among them, every column counts.
     """
 
     name: TableName
@@ -77,7 +78,7 @@ def definition_of(facts: TableFacts) -> Definition | None:
         query=told["query"],
         options=DynamicOptions(**options),
         sources=tuple(map(TableName.parse, sources)),
-        columns={TableName.parse(name): frozenset(columns) for name, columns in told["columns"].items()},
+        columns={TableName.parse(name): frozenset(columns) for name, columns in told.get("columns", {}).items()},
     )
 
 
@@ -103,8 +104,8 @@ def understand_again(context: Context, definition: Definition) -> Analysis:
     """The query of a declared table, over the columns that it was declared for."""
     schemas = {}
     for name in definition.sources:
-        meant = definition.columns[name]
-        schemas[name] = tuple(c for c in context.catalog.facts(name).columns if c.name in meant)
+        there, meant = context.catalog.facts(name).columns, definition.columns.get(name)
+        schemas[name] = there if meant is None else tuple(column for column in there if column.name in meant)
     return _analysed(definition.query, schemas, definition.options)
 
 
