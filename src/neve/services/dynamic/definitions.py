@@ -28,12 +28,18 @@ SUSPENDED = "SUSPENDED"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A dynamic table as it was declared."""
+    """A dynamic table as it was declared.
+
+    `columns` are those that its sources had then: the query means these, whatever columns come later. Else `*` would
+    stand for more than the table has, and a name that is clear today could be that of two columns tomorrow. Of a source
+    that is not among them, every column counts.
+    """
 
     name: TableName
     query: str
     options: DynamicOptions
     sources: tuple[TableName, ...]
+    columns: Mapping[TableName, frozenset[str]]
 
     @property
     def fingerprint(self) -> str:
@@ -49,9 +55,12 @@ class Definition:
         options["partition_by"] = [str(item) for item in self.options.partition_by]
         options["cluster_by"] = [str(item) for item in self.options.cluster_by]
         return {
-            DEFINITION: json.dumps({"query": self.query, "options": options}),
+            DEFINITION: json.dumps({"query": self.query, "options": options, "columns": self._told_columns()}),
             SOURCES: json.dumps([str(source) for source in self.sources]),
         }
+
+    def _told_columns(self) -> dict[str, list[str]]:
+        return {str(name): sorted(columns) for name, columns in self.columns.items()}
 
 
 def definition_of(facts: TableFacts) -> Definition | None:
@@ -71,6 +80,7 @@ def definition_of(facts: TableFacts) -> Definition | None:
         query=told["query"],
         options=DynamicOptions(**options),
         sources=tuple(map(TableName.parse, sources)),
+        columns={TableName.parse(name): frozenset(columns) for name, columns in told.get("columns", {}).items()},
     )
 
 
@@ -99,15 +109,21 @@ def understand(context: Context, query: str, options: DynamicOptions, *, but: Ta
 def understand_again(
     context: Context, definition: Definition, *, instead: Mapping[TableName, Schema] | None = None
 ) -> Analysis:
-    """The query of a declared table, over its sources as they are now: no other table is looked at.
+    """The query of a declared table, over the columns that it was declared for: no other table is looked at.
 
     `instead` are columns of sources that are known already.
     """
-    given = instead or {}
-    schemas = {
-        name: given[name] if name in given else context.catalog.facts(name).columns for name in definition.sources
-    }
+    given, schemas = instead or {}, {}
+    for name in definition.sources:
+        there = given[name] if name in given else context.catalog.facts(name).columns
+        meant = definition.columns.get(name)
+        schemas[name] = there if meant is None else tuple(column for column in there if column.name in meant)
     return _analysed(definition.query, schemas, definition.options)
+
+
+def source_columns(context: Context, sources: Iterable[TableName]) -> dict[TableName, frozenset[str]]:
+    """The columns that tables have now."""
+    return {name: frozenset(column.name for column in context.catalog.facts(name).columns) for name in sources}
 
 
 def is_suspended(facts: TableFacts) -> bool:
@@ -115,10 +131,7 @@ def is_suspended(facts: TableFacts) -> bool:
 
 
 def _analysed(query: str, schemas: Mapping[TableName, Schema], options: DynamicOptions) -> Analysis:
-    visible = {
-        str(name): tuple(column for column in columns if not is_hidden(column.name))
-        for name, columns in schemas.items()
-    }
+    visible = {str(name): tuple(c for c in columns if not is_hidden(c.name)) for name, columns in schemas.items()}
     return analyse(query, visible, float_sums="fast" if options.float_sums == "FAST" else "exact")
 
 

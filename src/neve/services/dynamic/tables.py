@@ -21,7 +21,9 @@ from neve.services.dynamic.definitions import (
     all_definitions,
     definition_of,
     find_definition,
+    source_columns,
     understand,
+    understand_again,
 )
 from neve.services.dynamic.refresh import pin
 from neve.services.dynamic.rounds import refresh_tables
@@ -36,11 +38,13 @@ def create_dynamic(context: Context, asked: CreateDynamic) -> list[Receipt]:
     if is_taken(context, asked.name):
         return _existing(context, asked)
     analysis = validate(context, asked)
+    sources = tuple(TableName.parse(source.name) for source in analysis.sources)
     definition = Definition(
         name=asked.name,
         query=asked.query,
         options=asked.options,
-        sources=tuple(TableName.parse(source.name) for source in analysis.sources),
+        sources=sources,
+        columns=source_columns(context, sources),
     )
     waves({name: known.sources for name, known in all_definitions(context).items()} | {asked.name: definition.sources})
     spec = TableSpec(
@@ -84,7 +88,7 @@ def validate(context: Context, asked: CreateDynamic) -> Analysis:
 
 def explain_dynamic(context: Context, name: TableName) -> Step:
     definition = find_definition(context, name)
-    return explain(understand(context, definition.query, definition.options, but=name))
+    return explain(understand_again(context, definition))
 
 
 def _columns(context: Context, asked: CreateDynamic, definition: Definition, analysis: Analysis) -> tuple[Field, ...]:
