@@ -30,9 +30,10 @@ test-fast: ## the tests that need no JVM, without the long ones
 	@scripts/setup.sh python
 	@$(RUN) pytest --quiet -m "not spark and not slow and not faults" -n $(WORKERS) $(wildcard tests/unit tests/golden tests/contract tests/lake) $(ARGS)
 
-fuzz: ## search further for changes that are derived wrongly: make fuzz N=20000
-	@scripts/setup.sh python
+fuzz: setup ## search further for changes that are derived, read or applied wrongly: make fuzz N=20000 SPARK_N=300
 	@NEVE_FUZZ=$(or $(N),20000) $(RUN) pytest --quiet -n $(WORKERS) tests/property $(ARGS)
+	@FUZZ_SPARK=$(or $(SPARK_N),300) $(RUN) pytest --quiet -n $(SPARK_WORKERS) \
+		tests/spark/test_dynamic_fuzz.py tests/spark/test_changes_histories.py $(ARGS)
 
 check: ## form, lint, types, layers
 	@scripts/setup.sh python

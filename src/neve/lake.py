@@ -552,10 +552,13 @@ class DynamicTables:
         return DynamicTable(self._context, TableName.parse(name))
 
     def create(self, sql: str) -> builtins.list[Receipt]:
-        """Runs one CREATE DYNAMIC TABLE statement: the table is made, and filled unless it waits for its schedule."""
+        """Runs CREATE DYNAMIC TABLE statements: each table is made, and filled unless it waits for its schedule.
+
+        All are read before the first is made; a table may read those before it.
+        """
         from neve.services.dynamic.declaring import create_dynamic
 
-        return create_dynamic(self._context, _declaration(sql))
+        return [receipt for asked in _declarations(sql) for receipt in create_dynamic(self._context, asked)]
 
     def validate(self, sql: str) -> Step:
         """How a declared table would follow changes; raises what is wrong with it. Nothing is run."""
@@ -702,6 +705,16 @@ class DynamicTable:
         from neve.services.dynamic.statements import drop_dynamic
 
         return drop_dynamic(self._context, self.name, cascade=cascade)
+
+
+def _declarations(sql: str) -> list[CreateDynamic]:
+    from neve.sql.dynamic import is_dynamic
+    from neve.sql.statements import read_script
+
+    statements = read_script(sql)
+    if not statements or not all(is_dynamic(statement.text) for statement in statements):
+        return [_declaration(sql)]  # a `;` too early, most likely: the whole says what is wrong
+    return [_declaration(statement.placed) for statement in statements]
 
 
 def _declaration(sql: str) -> CreateDynamic:

@@ -27,6 +27,7 @@ def declare(lake: Lake, name: str, query: str, *sources: str, lag: str = "5m", s
         query=query,
         options=DynamicOptions(target_lag=target),
         sources=tuple(map(TableName.parse, sources)),
+        columns={},
     )
     spec = TableSpec(name=definition.name, columns=parse_columns("id bigint, v string"), properties=V2)
     own = definition.properties() | ({STATE: SUSPENDED} if suspended else {})

@@ -173,7 +173,7 @@ def test_names_follow_only_where_no_query_says_them(shop: Lake) -> None:
 
 
 def test_a_swap_exchanges_two_tables_in_one_step(shop: Lake) -> None:
-    declare(shop, "wide", "SELECT customer, total, n FROM totals")
+    declare(shop, "wide", "SELECT customer, n, n + 1 AS more FROM totals")
     with pytest.raises(DependentsExist, match=r"all \(its own columns would be others\)"):
         swap_dynamic(shop._context, TableName.parse("big"), TableName.parse("wide"))
     with pytest.raises(InvalidInput, match=r"circle: .* → "):

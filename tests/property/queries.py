@@ -36,13 +36,16 @@ class QueryMaker:
         self.used: Counter[str] = Counter()
         self.number = 0
         self.ctes: list[str] = []
+        self.columns: Columns = []
 
     def query(self) -> str:
+        """A query; `columns` are then those of its result."""
         rel = self.any(self.rng.choice([1, 1, 1, 2, 2, 2, 2, 3]))
         names = [f"{name} AS c{i}" for i, (name, _) in enumerate(rel.columns)]
-        sql = rel.sql
+        sql, self.columns = rel.sql, rel.columns
         if self.rng.random() < 0.1:
             sql = f"SELECT {', '.join(names)} FROM ({sql}) AS z"
+            self.columns = [(f"c{i}", kind) for i, (_, kind) in enumerate(rel.columns)]
         return f"WITH {', '.join(self.ctes)} {sql}" if self.ctes else sql
 
     def any(self, depth: int) -> Rel:

@@ -7,9 +7,12 @@ import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
+from pyspark.sql import SparkSession
+from tests.spark.dynamic_oracle import QUICK
 
 from neve.cli.app import run
 from neve.cli.options import options
+from neve.engine import session
 from neve.lake import Lake, LakeTable
 
 _numbers = itertools.count(1)
@@ -32,6 +35,21 @@ def namespace(spark_lake: Lake) -> str:
     name = f"ns{next(_numbers)}"
     spark_lake.namespaces.create(name)
     return name
+
+
+@pytest.fixture
+def quick(spark_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """A session for tiny tables; those that refreshes make for themselves are such, too."""
+    fresh = session.fresh_session
+
+    def made_quick(of: SparkSession) -> SparkSession:
+        made = fresh(of)
+        for key, value in QUICK.items():
+            made.conf.set(key, value)
+        return made
+
+    monkeypatch.setattr(session, "fresh_session", made_quick)
+    return made_quick(spark_lake.spark)
 
 
 @pytest.fixture

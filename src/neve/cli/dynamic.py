@@ -29,8 +29,10 @@ def _emit(answer: object, *, empty: str = "nothing to show", next_step: str | No
 
 
 @app.command("create", cls=Command)
-def create(file: File) -> None:
-    """Make a dynamic table and fill it."""
+def create(
+    file: Annotated[Path, typer.Option("-f", "--file", help="A file with CREATE DYNAMIC TABLE statements.")],
+) -> None:
+    """Make dynamic tables and fill them."""
     receipts = open_lake(create=True).dynamic.create(read_text(file) or "")
     _emit(receipts, next_step=f"neve dynamic refresh {receipts[0].table}")
 

@@ -31,13 +31,16 @@ BY_USER, BY_FAILURES = "user", "failures"
 class Definition:
     """A dynamic table as it was declared. The query began at this line and column of its statement.
 
-    `suspended` says who suspended it; None for a table that is active.
+    `columns` are those that its sources had then: the query means these, whatever columns come later. Else `*` would
+    stand for more than the table has, and a name that is clear today could be that of two columns tomorrow. Of a source
+    that is not among them, every column counts. `suspended` says who suspended it; None for a table that is active.
     """
 
     name: TableName
     query: str
     options: DynamicOptions
     sources: tuple[TableName, ...]
+    columns: Mapping[TableName, frozenset[str]]
     line: int = 1
     column: int = 1
     suspended: str | None = None
@@ -45,7 +48,8 @@ class Definition:
     @property
     def fingerprint(self) -> str:
         """What the rows depend on beside the sources: another one means that they are computed anew."""
-        parts = {"query": self.query, "float_sums": self.options.float_sums}
+        parts: dict[str, object] = {"query": self.query, "float_sums": self.options.float_sums}
+        parts["columns"] = self._told_columns()
         if self.options.immutable_where is not None:
             parts["immutable_where"] = self.options.immutable_where
         told = json.dumps(parts, sort_keys=True)
@@ -64,9 +68,20 @@ class Definition:
         options["partition_by"] = [str(item) for item in self.options.partition_by]
         options["cluster_by"] = [str(item) for item in self.options.cluster_by]
         return {
-            DEFINITION: json.dumps({"query": self.query, "line": self.line, "column": self.column, "options": options}),
+            DEFINITION: json.dumps(
+                {
+                    "query": self.query,
+                    "line": self.line,
+                    "column": self.column,
+                    "options": options,
+                    "columns": self._told_columns(),
+                }
+            ),
             SOURCES: json.dumps([str(source) for source in self.sources]),
         }
+
+    def _told_columns(self) -> dict[str, list[str]]:
+        return {str(name): sorted(columns) for name, columns in self.columns.items()}
 
 
 def definition_of(facts: TableFacts) -> Definition | None:
@@ -86,6 +101,7 @@ def definition_of(facts: TableFacts) -> Definition | None:
         query=told["query"],
         options=DynamicOptions(**options),
         sources=tuple(map(TableName.parse, sources)),
+        columns={TableName.parse(name): frozenset(columns) for name, columns in told.get("columns", {}).items()},
         line=told.get("line", 1),
         column=told.get("column", 1),
         suspended=facts.properties.get(SUSPENDED_BY, BY_FAILURES) if is_suspended(facts) else None,
@@ -117,22 +133,25 @@ def understand(context: Context, query: str, options: DynamicOptions) -> Analysi
 def understand_again(
     context: Context, definition: Definition, *, instead: Mapping[TableName, Schema] | None = None
 ) -> Analysis:
-    """The query of a declared table, over its sources as they are now: no other table is looked at.
+    """The query of a declared table, over the columns that it was declared for: no other table is looked at.
 
     Places are those of the statement that declared it. `instead` are columns that sources would have.
     """
-    given = instead or {}
-    schemas = {
-        name: given[name] if name in given else context.catalog.facts(name).columns for name in definition.sources
-    }
+    given, schemas = instead or {}, {}
+    for name in definition.sources:
+        there = given[name] if name in given else context.catalog.facts(name).columns
+        meant = definition.columns.get(name)
+        schemas[name] = there if meant is None else tuple(column for column in there if column.name in meant)
     return _analysed(definition.placed, schemas, definition.options)
 
 
+def source_columns(context: Context, sources: Iterable[TableName]) -> dict[TableName, frozenset[str]]:
+    """The columns that tables have now."""
+    return {name: frozenset(column.name for column in context.catalog.facts(name).columns) for name in sources}
+
+
 def _analysed(query: str, schemas: Mapping[TableName, Schema], options: DynamicOptions) -> Analysis:
-    visible = {
-        str(name): tuple(column for column in columns if not is_hidden(column.name))
-        for name, columns in schemas.items()
-    }
+    visible = {str(name): tuple(c for c in columns if not is_hidden(c.name)) for name, columns in schemas.items()}
     return analyse(query, visible, float_sums="fast" if options.float_sums == "FAST" else "exact")
 
 

@@ -12,7 +12,7 @@ from neve.model.names import TableName
 from neve.model.types import Field
 from neve.plan.graph import waves
 from neve.services.context import Context
-from neve.services.dynamic.definitions import Definition, all_definitions, understand, understand_again
+from neve.services.dynamic.definitions import Definition, all_definitions, source_columns, understand, understand_again
 from neve.services.dynamic.refresh import pin
 from neve.sql.applying import HASH, ORDINAL
 from neve.sql.columns import parse_type
@@ -52,11 +52,13 @@ def check_options(name: TableName, options: DynamicOptions, analysis: Analysis) 
 
 def definition_from(context: Context, asked: CreateDynamic, analysis: Analysis) -> Definition:
     """The definition that a statement asks for; a circle is told with its path."""
+    sources = tuple(TableName.parse(source.name) for source in analysis.sources)
     definition = Definition(
         name=asked.name,
         query=asked.query,
         options=asked.options,
-        sources=tuple(TableName.parse(source.name) for source in analysis.sources),
+        sources=sources,
+        columns=source_columns(context, sources),
         line=asked.line,
         column=asked.column,
     )

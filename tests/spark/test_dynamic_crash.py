@@ -1,0 +1,55 @@
+"""kill −9 at each step of a refresh: whatever it had done, the next refresh is right, and nothing is left behind."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.attached import KILLED, Attached
+from tests.spark.dynamic_oracle import differences
+
+from neve.lake import Lake
+
+QUERIES = {
+    "keyed": "SELECT k, count(*) AS n, sum(x) AS total FROM {ns}.a GROUP BY k",
+    "bag": "SELECT a.k, x, y FROM {ns}.a JOIN {ns}.b ON a.k = b.k",
+}
+MOST = 40  # effects of a refresh: more, and it does not end
+
+
+@pytest.fixture
+def attached(quick: SparkSession) -> Iterator[Attached]:
+    server = Attached(quick)
+    yield server
+    server.close()
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("shape", QUERIES)
+def test_a_refresh_that_was_killed_is_applied_once(
+    spark_lake: Lake, quick: SparkSession, namespace: str, attached: Attached, shape: str
+) -> None:
+    quick.sql(f"CREATE TABLE {namespace}.a (k int, x int) USING iceberg")
+    quick.sql(f"CREATE TABLE {namespace}.b (k int, y int) USING iceberg")
+    quick.sql(f"INSERT INTO {namespace}.a VALUES (1, 1), (1, 1), (2, 2), (null, 3)")
+    quick.sql(f"INSERT INTO {namespace}.b VALUES (1, 1), (2, 2), (2, 2)")
+    query, name = QUERIES[shape].replace("{ns}", namespace), f"{namespace}.{shape}"
+    spark_lake.dynamic.create(f"CREATE DYNAMIC TABLE {name} TARGET_LAG = '5 minutes' AS {query}")
+    before = spark_lake.sql(f"SELECT * FROM {name}").collect()
+    for step in itertools.count(1):
+        assert step < MOST
+        quick.sql(f"INSERT INTO {namespace}.a VALUES ({step % 4}, {step}), (1, 1)")
+        quick.sql(f"DELETE FROM {namespace}.a WHERE x = {step - 3}")
+        if attached.refresh(spark_lake.root, name, die_at=step) != KILLED:
+            break
+        if step % 2:  # otherwise the next one meets what two have left
+            spark_lake.dynamic.refresh([name])
+            assert differences(spark_lake, quick, {name: query}) == {}, step
+            assert [row.name for row in spark_lake.table(name).references()] == ["main"], step
+    assert step > 5, "it died at several steps"
+    assert differences(spark_lake, quick, {name: query}) == {}
+    assert spark_lake.sql(f"SELECT * FROM {name}").collect() != before
+    states = {run.state for run in spark_lake.runs.list(table=name, kind="refresh")}
+    assert states == {"succeeded", "failed"}
