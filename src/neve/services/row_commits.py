@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from neve.errors import CommitConflict, InvalidSchema, JobFailed, Refused
+from neve.errors import CommitConflict, InvalidSchema, JobFailed
 from neve.model.commands import neve
 from neve.model.facts import TableFacts
 from neve.model.names import TableName, shown
 from neve.model.results import Reason
 from neve.model.rows import RowReceipt
-from neve.plan.tables import DEFINITION
+from neve.plan.tables import refuse_dynamic
 from neve.services.context import Context
 from neve.services.deletion import look_again, refuse_half_deleted
 from neve.services.ledger import branch_of
@@ -104,7 +104,8 @@ def _prepare(context: Context, facts: TableFacts, prepare: Prepare) -> _Prepared
     from neve.engine.tracking import tracked
 
     refuse_half_deleted(facts)
-    _refuse_dynamic(facts)
+    then = neve("dynamic", "refresh", facts.name.short)
+    refuse_dynamic(facts, verb="change rows of", instead=f"change those of the tables that it reads, then {then}")
     for _ in range(ATTEMPTS):
         session = fresh_session(context.session.spark)
         with tracked(context.tell, "looking for rows"):
@@ -211,14 +212,6 @@ def _undo(name: TableName, before: int | None) -> str:
     if before is None:
         return neve("table", "reinitialise", name.short)
     return neve("table", "rollback", name.short, "--to", str(before))
-
-
-def _refuse_dynamic(facts: TableFacts) -> None:
-    if DEFINITION in facts.properties:
-        raise Refused(
-            f"{facts.name} is a dynamic table: its rows are those of its query",
-            hint=f"change the tables it reads, then {neve('dynamic', 'refresh', facts.name.short)}",
-        )
 
 
 def _refuse_nulls(facts: TableFacts, work: TableWork) -> None:
