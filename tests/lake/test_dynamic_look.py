@@ -114,6 +114,25 @@ def test_how_fresh_tables_are(diamond: Lake, clock: Clock) -> None:
     assert found["details"]["follows_changes"] is True
 
 
+def test_a_table_that_was_rolled_back_is_as_of_what_it_went_back_to(diamond: Lake, clock: Clock) -> None:
+    commit_refresh(diamond, "details")
+    first, before = current(diamond, "details"), clock.now
+    clock.now += timedelta(hours=1)
+    append(diamond, "orders", [{"id": 3, "v": "x"}])
+    commit_refresh(diamond, "details")
+    clock.now += timedelta(hours=1)
+    diamond.dynamic.refresh(["details"])
+    assert told(diamond)["details"]["data_timestamp"] > before + timedelta(hours=2)  # type: ignore[operator]
+    diamond.table("details").rollback(first)
+    row = told(diamond)["details"]
+    assert row["data_timestamp"] <= before  # type: ignore[operator]
+    assert (row["freshness"], row["current_lag"]) == ("late", "2h")
+    diamond.dynamic.recover()
+    known = diamond._context.store.dynamic.get(facts(diamond, "details").uuid)
+    assert known is not None
+    assert known.data_timestamp == row["data_timestamp"]
+
+
 def test_a_table_that_falls_behind_says_so(diamond: Lake, clock: Clock) -> None:
     old = current(diamond, "orders")
     append(diamond, "orders", [{"id": 3, "v": "x"}])

@@ -44,16 +44,30 @@ def remember(context: Context, tables: Iterable[TableFacts]) -> list[str]:
     for facts in tables:
         if (definition := definition_of(facts)) is None:
             continue
-        record, reads = _declared(context, facts, definition), _reads(facts)
-        before = known.get(facts.uuid)
-        if before is not None and before.data_timestamp is not None and record.data_timestamp is not None:
-            moment = max(before.data_timestamp, record.data_timestamp)  # refreshes that found nothing made no commit
-            record = record.model_copy(update={"data_timestamp": moment, "updated_at": before.updated_at})
-        if before != record or sources.get(facts.uuid, {}) != {read.source_table: read for read in reads}:
+        before, read = known.get(facts.uuid), sources.get(facts.uuid, {})
+        record, reads = _declared(context, facts, definition, as_of(frontier_of(facts), before, read)), _reads(facts)
+        if before is not None:
+            record = record.model_copy(update={"updated_at": before.updated_at})
+        if before != record or read != {source.source_table: source for source in reads}:
             upstream = [str(source) for source in definition.sources]
             context.store.dynamic.put(record.model_copy(update={"updated_at": context.clock()}), reads, upstream)
             changed.append(str(facts.name))
     return changed
+
+
+def as_of(
+    frontier: Frontier | None, known: DynamicRecord | None, sources: Mapping[str, SourceRecord]
+) -> datetime | None:
+    """As of when the rows are. Refreshes that found nothing to do made no commit: the state database knows of them.
+
+    It is believed while it speaks of the same snapshots; a table that was rolled back is as of what it went back to.
+    """
+    if frontier is None or known is None or known.data_timestamp is None:
+        return None if frontier is None else frontier.at
+    same = {name: source.last_snapshot for name, source in sources.items()} == snapshots_of(
+        frontier.base, frontier.sources
+    )
+    return max(frontier.at, known.data_timestamp) if same else frontier.at
 
 
 def told(
@@ -182,8 +196,7 @@ def _from_commit(facts: TableFacts, snapshot: Snapshot) -> RefreshRecord:
     )
 
 
-def _declared(context: Context, facts: TableFacts, definition: Definition) -> DynamicRecord:
-    frontier = frontier_of(facts)
+def _declared(context: Context, facts: TableFacts, definition: Definition, at: datetime | None) -> DynamicRecord:
     return DynamicRecord(
         table_uuid=facts.uuid,
         name=str(facts.name),
@@ -193,7 +206,7 @@ def _declared(context: Context, facts: TableFacts, definition: Definition) -> Dy
         refresh_mode=definition.options.refresh_mode,
         scheduling_state=SUSPENDED if is_suspended(facts) else ACTIVE,
         options=json.loads(facts.properties[DEFINITION])["options"],
-        data_timestamp=None if frontier is None else frontier.at,
+        data_timestamp=at,
         updated_at=context.clock(),
     )
 

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from neve.errors import NeveError
 from neve.model.facts import TableFacts
-from neve.model.history import DynamicRecord, RefreshRecord
+from neve.model.history import DynamicRecord, RefreshRecord, SourceRecord
 from neve.model.names import TableName
-from neve.model.refresh import DynamicGraph, DynamicRow, Edge, Frontier
+from neve.model.refresh import DynamicGraph, DynamicRow, Edge
 from neve.model.results import Reason
 from neve.model.units import format_duration
 from neve.plan.freshness import age, endangered, has_moved, target_lags
@@ -24,6 +24,7 @@ from neve.services.dynamic.definitions import (
     is_suspended,
     understand_again,
 )
+from neve.services.dynamic.history import as_of
 from neve.services.dynamic.refresh import frontier_of
 from neve.services.look import all_facts, live_rows
 
@@ -71,6 +72,7 @@ class _View:
     tables: Mapping[TableName, TableFacts]
     definitions: Mapping[TableName, Definition]
     known: Mapping[str, DynamicRecord]
+    sources: Mapping[str, Mapping[str, SourceRecord]]
     latest: Mapping[str, RefreshRecord]
     targets: Mapping[TableName, timedelta | None]
     now: datetime
@@ -84,6 +86,7 @@ class _View:
             tables=tables,
             definitions=definitions,
             known=context.store.dynamic.list(),
+            sources=context.store.dynamic.sources(),
             latest=context.store.refreshes.latest(),
             targets=target_lags(
                 {name: definition.sources for name, definition in definitions.items()},
@@ -100,10 +103,10 @@ class _View:
         facts, definition = self.tables[name], self.definitions[name]
         frontier, last = frontier_of(facts), self.latest.get(facts.uuid)
         reason = self._reason(definition)
-        as_of = self._as_of(facts, frontier)
+        at = as_of(frontier, self.known.get(facts.uuid), self.sources.get(facts.uuid, {}))
         told = age(
             target=self.targets[name],
-            data_timestamp=as_of,
+            data_timestamp=at,
             now=self.now,
             moved=None if frontier is None else has_moved(frontier, self.tables),
             suspended=is_suspended(facts),
@@ -116,7 +119,7 @@ class _View:
             current_lag=None
             if told.lag is None
             else format_duration(timedelta(seconds=round(told.lag.total_seconds()))),
-            data_timestamp=as_of,
+            data_timestamp=at,
             refresh_mode=definition.options.refresh_mode,
             follows_changes=reason is None,
             reason=reason,
@@ -131,13 +134,6 @@ class _View:
             rows=live_rows(facts),
             bytes=facts.current.total("files-size") if facts.current else 0,
         )
-
-    def _as_of(self, facts: TableFacts, frontier: Frontier | None) -> datetime | None:
-        """Refreshes that found nothing to do made no commit: the state database knows of them."""
-        if frontier is None:
-            return None
-        known = self.known.get(facts.uuid)
-        return max(frontier.at, known.data_timestamp) if known and known.data_timestamp else frontier.at
 
     def _reason(self, definition: Definition) -> Reason | None:
         """Why the table is computed in full; None when it follows changes."""
