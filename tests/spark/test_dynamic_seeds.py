@@ -96,7 +96,7 @@ def test_the_examples_of_the_document(spark_lake: Lake, quick: SparkSession, see
     quick.sql(f"DELETE FROM {seeded}.orders WHERE id = 6")
     for row in spark_lake.table(f"{seeded}.orders").references():
         if row.kind == "tag":  # they keep what is still needed, as long as nobody drops them
-            quick.sql(f"ALTER TABLE {table} DROP TAG {row.name}")
+            quick.sql(f"ALTER TABLE {table} DROP TAG `{row.name}`")
     soon = "older_than => TIMESTAMP '2100-01-01', retain_last => 1"
     quick.sql(f"CALL lake.system.expire_snapshots(table => '{table}', {soon})")
     late = refresh()
