@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 demo=$PWD/.demo
 rm -rf "$demo"
 mkdir -p "$demo"
-cp -r examples/sales "$demo/sales"
+cp -r examples/sales examples/orders "$demo"
 cd "$demo"
 
 run() {
@@ -39,5 +39,12 @@ run neve table ingest sales_folder landing --date-from-name "sales_{date}.csv"
 run neve compact sales_folder --period 2024-01 --delete-source
 run neve sql "SELECT region, count(*) AS sales FROM sales_folder GROUP BY region ORDER BY region"
 run find data -type f
+run python orders/generate.py new_orders
+run neve sql --write -f new_orders/load.sql
+run neve dynamic create -f orders/dynamic_tables.sql
+run neve dynamic explain shop.top_products
+run neve sql --write -f new_orders/next_day.sql
+run neve dynamic refresh
+run neve dynamic list
 run neve runs list
 printf '\nThe lake is in .demo/: cd .demo and go on.\n'

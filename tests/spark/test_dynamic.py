@@ -144,6 +144,8 @@ def test_a_source_made_anew_and_an_expired_snapshot(work: Work) -> None:
     work.declare("lonely", "REFRESH_MODE = INCREMENTAL")
     table = f"lake.{work.namespace}.customers"
     work.write("UPDATE {ns}.customers SET name = 'c' WHERE id = 3")
+    tags = [row.name for row in work.lake.table(work.named("customers")).references() if row.kind == "tag"]
+    work.write(*(f"ALTER TABLE {table} DROP TAG `{tag}`" for tag in tags))
     work.write(
         f"CALL lake.system.expire_snapshots(table => '{table}', older_than => TIMESTAMP '2100-01-01', retain_last => 1)"
     )

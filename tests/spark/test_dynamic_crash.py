@@ -40,11 +40,14 @@ def test_a_refresh_that_was_killed_is_applied_once(
     before = spark_lake.sql(f"SELECT * FROM {name}").collect()
     for step in itertools.count(1):
         assert step < MOST
-        quick.sql(f"INSERT INTO {namespace}.a VALUES ({step % 4}, {step}), (1, 1)")
-        quick.sql(f"DELETE FROM {namespace}.a WHERE x = {step - 3}")
+        changes = {
+            0: f"DELETE FROM {namespace}.a WHERE x = {step - 2}",
+            1: f"UPDATE {namespace}.a SET k = 2 WHERE k = 1",
+        }
+        quick.sql(changes.get(step % 3, f"INSERT INTO {namespace}.a VALUES (1, {step}), (1, {step - 1}), (3, 3)"))
         if attached.refresh(spark_lake.root, name, die_at=step) != KILLED:
             break
-        if step % 2:  # otherwise the next one meets what two have left
+        if step % 3 == 0:  # otherwise the next one meets what others have left
             spark_lake.dynamic.refresh([name])
             assert differences(spark_lake, quick, {name: query}) == {}, step
             assert [row.name for row in spark_lake.table(name).references()] == ["main"], step
