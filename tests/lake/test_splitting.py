@@ -65,13 +65,14 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_spark")
-@pytest.mark.parametrize("keys", [["k"], ["j", "k"], ["day"], ["d", "flag"], ["flag", "j", "day"]])
+@pytest.mark.parametrize("keys", [["k"], ["j", "k"], ["day"], ["d", "flag"], ["flag", "j", "day"], ["j"]])
 def test_every_row_once_where_it_belongs(tmp_path: Path, keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Several threads and batches, files of other shapes, all kinds of keys; in the order of the sources."""
     monkeypatch.setattr("neve.plan.directories._LEAST_FILE", 100)
     monkeypatch.setattr(splitting, "_ROWS", 7)
     random = Random(",".join(keys))
     rows = [row(random, number) for number in range(120)]
+    rows[90:] = [{**each, "j": None} for each in rows[90:]]  # the last file lacks the column
     (tmp_path / "old").mkdir()
     for number in range(4):
         table = pa.Table.from_pylist(rows[number * 30 : number * 30 + 30], schema=SCHEMA)
@@ -79,6 +80,8 @@ def test_every_row_once_where_it_belongs(tmp_path: Path, keys: list[str], monkey
             table = table.set_column(1, "k", table["k"].dictionary_encode())
         if number == 2:
             table = table.set_column(2, "j", table["j"].cast(pa.int16()))
+        if number == 3:
+            table = table.drop_columns(["j"])
         pq.write_table(table, tmp_path / f"old/{number}.parquet")
     stats = Repartitioner(tmp_path / "old", tmp_path / "new", keys, batch_size=5).repartition()
     assert (stats["records_read"], stats["records_written"], stats["validated"]) == (120, 120, True)

@@ -170,7 +170,8 @@ def _group_column(rows: Any, keys: Sequence[str]) -> Any:
     codes: Any = pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows)
     found: list[tuple[Any, ...]] = [()]
     for key in keys:
-        column = rows.column(rows.schema.get_field_index(key))
+        place = rows.schema.get_field_index(key)
+        column = pa.nulls(rows.num_rows, pa.string()) if place < 0 else rows.column(place)
         encoded = column if is_.is_dictionary(column.type) else column.dictionary_encode()
         values = [*encoded.dictionary.to_pylist(), None]
         own = encoded.indices.cast(pa.int64()).fill_null(len(values) - 1)
@@ -185,8 +186,12 @@ def _groups_of(path: str, keys: Sequence[str]) -> set[Group]:
     import pyarrow.parquet as pq
 
     found: set[Group] = set()
-    with pq.ParquetFile(path, read_dictionary=list(keys)) as file:
-        for batch in file.iter_batches(batch_size=_ROWS, columns=list(keys)):
+    held = pq.read_schema(path).names
+    there = [key for key in keys if key in held]  # a column that a file lacks is NULL
+    with pq.ParquetFile(path, read_dictionary=there) as file:
+        if not there:
+            return {(None,) * len(keys)} if file.metadata.num_rows else found
+        for batch in file.iter_batches(batch_size=_ROWS, columns=there):
             found |= {tuple(json.loads(text)) for text in _group_column(batch, keys).dictionary.to_pylist()}
     return found
 
