@@ -100,6 +100,16 @@ def test_every_row_once_where_it_belongs(tmp_path: Path, keys: list[str], monkey
 
 
 @pytest.mark.usefixtures("no_spark")
+def test_old_timestamps_are_left_to_spark(tmp_path: Path) -> None:
+    """pyarrow would write INT96 anew as nanoseconds, which Spark cannot read."""
+    table = pa.table({"k": ["a"], "at": pa.array([datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us", tz="UTC"))})
+    (tmp_path / "old").mkdir()
+    pq.write_table(table, tmp_path / "old/x.parquet", use_deprecated_int96_timestamps=True)
+    with pytest.raises(AssertionError, match="Spark is wanted"):
+        Repartitioner(tmp_path / "old", tmp_path / "new", ["k"]).repartition()
+
+
+@pytest.mark.usefixtures("no_spark")
 def test_wrong_rows_are_found_before_anything_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The check can fail: another value, a row more, a row less, rows of another partition."""
     table = pa.table({"k": ["a", "b", "a"], "v": [1.0, float("nan"), -0.0]})

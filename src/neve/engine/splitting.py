@@ -28,6 +28,14 @@ from neve.plan.directories import Dataset, Group, group_text
 _ROWS = 65_536
 
 
+def columns_of(dataset: Dataset) -> Any | None:
+    """The columns of all files; None where pyarrow would write a type that others cannot read: INT96 as nanoseconds."""
+    import pyarrow.parquet as pq
+
+    columns = common_schema([pq.read_schema(path) for path in _paths(dataset)])
+    return None if any("[ns" in str(field.type) for field in columns) else columns
+
+
 def find_groups(dataset: Dataset, keys: Sequence[str]) -> set[Group]:
     """The partitions that rows would make, from the key columns alone."""
     found: set[Group] = set()
@@ -39,6 +47,7 @@ def find_groups(dataset: Dataset, keys: Sequence[str]) -> set[Group]:
 
 def split_files(
     dataset: Dataset,
+    columns: Any,
     keys: Sequence[str],
     sink: Sink,
     *,
@@ -52,10 +61,6 @@ def split_files(
     Raises:
         CheckFailed: with `validate`, a file does not hold the rows that it should.
     """
-    import pyarrow.parquet as pq
-
-    paths = _paths(dataset)
-    columns = common_schema([pq.read_schema(path) for path in paths])
     shares = _shares(dataset, threads)
     work = [
         _Share(paths=share, columns=columns, keys=tuple(keys), sink=replace(sink, open_groups=max(groups, 2)))

@@ -212,7 +212,7 @@ def _split(
     work: Workplace, request: RepartitionRequest, part: Dataset, sink: Sink, *, what: str
 ) -> tuple[Dataset, list[WrittenFile]] | None:
     """In this process, where rows stay as they are and the partitions are few; None where Spark is needed."""
-    from neve.engine.splitting import find_groups, split_files
+    from neve.engine.splitting import columns_of, find_groups, split_files
 
     if request.transform is not None or request.sort_by or not request.columns or part.lacking():
         return None
@@ -221,11 +221,11 @@ def _split(
     _ = new.types  # refuses keys whose values no folder can name
     groups, size = len(find_groups(part, keys)), sum(footer.bytes for footer in part.footers)
     threads = split_threads(groups, cores=os.cpu_count() or 1, bytes=size)
-    if not threads:
+    if not threads or (columns := columns_of(part)) is None:
         return None
     meter = _Meter(work.tell, what, size)
     files = split_files(
-        part, keys, sink, threads=threads, groups=groups, validate=request.validate, advance=meter.advance
+        part, columns, keys, sink, threads=threads, groups=groups, validate=request.validate, advance=meter.advance
     )
     meter.end()
     return new, files
