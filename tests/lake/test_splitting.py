@@ -100,6 +100,19 @@ def test_every_row_once_where_it_belongs(tmp_path: Path, keys: list[str], monkey
 
 
 @pytest.mark.usefixtures("no_spark")
+def test_files_of_a_size_and_row_groups_of_a_length(tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    table = pa.table({"k": [1] * 60_000, "text": [f"{number:032x}" * 8 for number in range(60_000)]})
+    pq.write_table(table, tmp_path / "many/x.parquet")
+    work = Repartitioner(tmp_path / "many", tmp_path / "new", ["k"], compression="uncompressed", batch_size=2000)
+    work.repartition(target_file_size_mb=4)
+    files = sorted((tmp_path / "new").rglob("*.parquet"))
+    assert len(files) >= 3
+    assert all(file.stat().st_size < 6 * 2**20 for file in files)
+    assert pq.read_metadata(files[0]).row_group(0).num_rows <= 2000
+
+
+@pytest.mark.usefixtures("no_spark")
 def test_old_timestamps_are_left_to_spark(tmp_path: Path) -> None:
     """pyarrow would write INT96 anew as nanoseconds, which Spark cannot read."""
     table = pa.table({"k": ["a"], "at": pa.array([datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us", tz="UTC"))})

@@ -66,7 +66,8 @@ def write_files(batches: Iterator[Any], sink: Sink) -> list[WrittenFile]:
                     reports += writers.pop(next(iter(writers))).close()  # the one that has waited longest
                 writer = _Writer(sink)
             writers[group] = writer
-            reports += writer.add((group, rows))
+            for start in range(0, rows.num_rows, sink.row_group_rows):  # a file may be full within a batch
+                reports += writer.add((group, rows.slice(start, sink.row_group_rows)))
         if sum(writer.waiting_bytes for writer in writers.values()) >= _GROUP_BYTES:
             max(writers.values(), key=lambda writer: writer.waiting_bytes).flush()
     for writer in writers.values():
