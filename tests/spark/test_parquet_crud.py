@@ -283,8 +283,9 @@ def test_the_workflows_of_the_guide(tmp_path: Path, crud: Crud) -> None:
     ]
     folder, backups = tmp_path / "level2", tmp_path / "backups"
     rows = [dict(zip(names, row, strict=True)) for row in table]
-    write(folder, rows, KEYS)
-    write(folder, rows[3:], KEYS, name="again")
+    schema = pa.Table.from_pylist(rows).schema
+    write(folder, rows, KEYS, schema=schema)
+    write(folder, rows[3:], KEYS, name="again", schema=schema)
     work = crud(folder, backup_dir=backups)
     assert work.delete("spread_bps > 500", {"product_id": "BTC-USD"}, create_backup=True)["rows_deleted"] == 1
     offers = work.update("side = 'offer'", {"side_normalized": "ask"}, {"product_id": "BTC-USD"})

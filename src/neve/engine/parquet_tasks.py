@@ -17,6 +17,7 @@ GROUP, HASH = "_neve_group", "_neve_hash"
 RUN_KEY = "neve.run"
 _GROUP_BYTES = 128 * 1024 * 1024
 _MASK = (1 << 64) - 1
+_SAMPLE = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,23 +50,29 @@ REPORT = f"address string, {GROUP} string, rows bigint, bytes bigint, digest big
 
 
 def write_batches(batches: Iterator[Any], sink: Sink) -> Iterator[Any]:
-    """Writes rows into the files of their groups; one report per file. Rows of a group keep their order."""
+    """Writes rows into the files of their groups, in a Spark task; one report per file."""
+    yield _as_batch(write_files(batches, sink))
+
+
+def write_files(batches: Iterator[Any], sink: Sink) -> list[WrittenFile]:
+    """Writes rows into the files of their groups. Rows of a group keep their order."""
     writers: dict[str, _Writer] = {}
-    reports = []
+    reports: list[WrittenFile] = []
     for batch in batches:
-        for group, rows in _runs(batch) if sink.open_groups == 1 else _sorted_out(batch):
+        for group, rows in _runs(batch) if sink.open_groups == 1 else sorted_out(batch):
             writer = writers.pop(group, None)
             if writer is None:
                 if len(writers) == sink.open_groups:
                     reports += writers.pop(next(iter(writers))).close()  # the one that has waited longest
                 writer = _Writer(sink)
             writers[group] = writer
-            reports += writer.add((group, rows))
+            for start in range(0, rows.num_rows, sink.row_group_rows):  # a file may be full within a batch
+                reports += writer.add((group, rows.slice(start, sink.row_group_rows)))
         if sum(writer.waiting_bytes for writer in writers.values()) >= _GROUP_BYTES:
             max(writers.values(), key=lambda writer: writer.waiting_bytes).flush()
     for writer in writers.values():
         reports += writer.close()
-    yield _as_batch(reports)
+    return reports
 
 
 def merge_files(batches: Iterator[Any], sink: Sink) -> Iterator[Any]:
@@ -79,13 +86,13 @@ def merge_files(batches: Iterator[Any], sink: Sink) -> Iterator[Any]:
 def _merge(group: str, paths: Sequence[str], sink: Sink) -> list[WrittenFile]:
     import pyarrow.parquet as pq
 
-    schema = _common_schema([pq.read_schema(path) for path in paths])
+    schema = common_schema([pq.read_schema(path) for path in paths])
     writer = _Writer(sink)
     reports = []
     for path in paths:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=65_536):
-                reports += writer.add((group, _fit(batch, schema)))
+                reports += writer.add((group, fit(batch, schema)))
     if not writer.is_open:
         writer.open(group, schema)
     return [*reports, *writer.close()]
@@ -97,6 +104,7 @@ class _Writer:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._file: Any = None
+        self._schema: Any = None
         self._stream: Any = None
         self._group = ""
         self._address = ""
@@ -106,7 +114,7 @@ class _Writer:
 
     @property
     def is_open(self) -> bool:
-        return self._file is not None
+        return self._stream is not None
 
     def add(self, run: tuple[str, Any]) -> list[WrittenFile]:
         group, batch = run
@@ -126,22 +134,21 @@ class _Writer:
         return done
 
     def open(self, group: str, schema: Any) -> None:
-        import pyarrow.parquet as pq
-
         self._group, self._rows, self._digest = group, 0, 0
         self._address = os.path.join(self._sink.folder, f"{uuid.uuid4().hex}.staged")  # noqa: PTH118 - also S3
         self._stream = open(self._address, "wb")  # noqa: PTH123, SIM115
-        named = schema.with_metadata({RUN_KEY: self._sink.run_id})
-        self._file = pq.ParquetWriter(self._stream, named, compression=self._sink.compression)
+        self._schema = schema.with_metadata({RUN_KEY: self._sink.run_id})
 
     def close(self) -> list[WrittenFile]:
         if not self.is_open:
             return []
         self.flush()
+        if self._file is None:
+            self._begin([])
         self._file.close()
         size = self._stream.tell()
         self._stream.close()
-        self._file = None
+        self._file = self._stream = None
         return [
             WrittenFile(
                 address=self._address, group=self._group, rows=self._rows, bytes=size, digest=_signed(self._digest)
@@ -155,9 +162,45 @@ class _Writer:
         if self._waiting:
             table = pa.Table.from_batches(self._waiting).replace_schema_metadata({RUN_KEY: self._sink.run_id})
             self._waiting, self._waiting_rows, self.waiting_bytes = [], 0, 0
+            if self._file is None:
+                self._begin(_repeating(table))
             for start in range(0, table.num_rows, self._sink.row_group_rows):
                 part = table.slice(start, self._sink.row_group_rows)
                 self._file.write_table(part, row_group_size=max(1, part.num_rows))
+
+    def _begin(self, repeating: list[str]) -> None:
+        import pyarrow.parquet as pq
+
+        self._file = pq.ParquetWriter(
+            self._stream, self._schema, compression=self._sink.compression, use_dictionary=repeating
+        )
+
+
+def _repeating(table: Any) -> list[str]:
+    """The columns whose values repeat. For others a dictionary is most of the work of writing, and then given up."""
+    sample = table.take(list(range(0, table.num_rows, max(1, table.num_rows // _SAMPLE))))
+    found = []
+    for field, column in zip(sample.schema, sample.columns, strict=True):
+        leaves = _leaves(field.name, field.type)
+        if leaves != [field.name] or len(column.unique()) <= sample.num_rows * 0.5:
+            found += leaves
+    return found
+
+
+def _leaves(path: str, kind: Any) -> list[str]:
+    """A column as Parquet names its leaves."""
+    import pyarrow.types as is_
+
+    if is_.is_struct(kind):
+        return [leaf for field in kind for leaf in _leaves(f"{path}.{field.name}", field.type)]
+    if is_.is_map(kind):
+        return [
+            *_leaves(f"{path}.key_value.key", kind.key_type),
+            *_leaves(f"{path}.key_value.value", kind.item_type),
+        ]
+    if is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind):
+        return _leaves(f"{path}.list.element", kind.value_type)
+    return [path]
 
 
 def _runs(batch: Any) -> Iterator[tuple[str, Any]]:
@@ -175,7 +218,7 @@ def _runs(batch: Any) -> Iterator[tuple[str, Any]]:
         yield groups[start].as_py(), rows.slice(start, end - start)
 
 
-def _sorted_out(batch: Any) -> Iterator[tuple[str, Any]]:
+def sorted_out(batch: Any) -> Iterator[tuple[str, Any]]:
     """The rows of each group of a batch, copied: a slice would hold on to the rows of all."""
     import pyarrow.compute as pc
 
@@ -196,7 +239,7 @@ def _without_hash(batch: Any) -> tuple[Any, int]:
     return batch.select([name for name in batch.schema.names if name != HASH]), int(hashes)
 
 
-def _common_schema(schemas: Sequence[Any]) -> Any:
+def common_schema(schemas: Sequence[Any]) -> Any:
     """The columns of all files, numbers as wide as the widest; the planner has seen that nothing else differs."""
     import pyarrow as pa
 
@@ -212,7 +255,7 @@ def _plain(kind: Any) -> Any:
     return kind.value_type if is_.is_dictionary(kind) else kind
 
 
-def _fit(batch: Any, schema: Any) -> Any:
+def fit(batch: Any, schema: Any) -> Any:
     import pyarrow as pa
 
     columns = []

@@ -44,7 +44,9 @@ class Dataset:
     @cached_property
     def groups(self) -> dict[str, Group]:
         """The partition values of each file's folder."""
-        return {footer.path: tuple(map(_text, values_of(footer.path, self.types).values())) for footer in self.footers}
+        return {
+            footer.path: tuple(map(group_text, values_of(footer.path, self.types).values())) for footer in self.footers
+        }
 
     @cached_property
     def folders(self) -> dict[Group, str]:
@@ -95,14 +97,14 @@ def prune(dataset: Dataset, partition_filter: Mapping[str, object] | None) -> tu
         InvalidInput: a key is no partition key, or a value none of its type.
     """
     wanted = partition_values(dataset.types, partition_filter, where=dataset.location)
-    places = {dataset.keys.index(key): _text(value) for key, value in wanted.items()}
+    places = {dataset.keys.index(key): group_text(value) for key, value in wanted.items()}
     allowed = [
         path for path, group in dataset.groups.items() if all(group[place] == text for place, text in places.items())
     ]
     return dataset.only(allowed), wanted
 
 
-def _text(value: Value) -> str | None:
+def group_text(value: Value) -> str | None:
     """NULL and the empty string lie in one folder."""
     return None if value is None or value == "" else text_of(value)
 
@@ -155,6 +157,15 @@ def open_groups(groups: int, *, tasks: int, bytes: int) -> int:  # noqa: A002
     """
     fits = 1 < groups <= _MOST_OPEN and bytes >= groups * tasks * _LEAST_FILE
     return groups if fits else 1
+
+
+def split_threads(groups: int, *, cores: int, bytes: int) -> int:  # noqa: A002
+    """How many threads write all partitions at once, each files of its own; 0 when there are too many partitions.
+
+    >>> [split_threads(groups, cores=8, bytes=10**9) for groups in (1, 10, 64, 65)]
+    [8, 5, 1, 0]
+    """
+    return 0 if groups > _MOST_OPEN else max(1, min(cores, bytes // (max(groups, 1) * _LEAST_FILE)))
 
 
 def kind_of(columns: Sequence[Field], name: str) -> Type:

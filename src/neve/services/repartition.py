@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
@@ -19,11 +21,15 @@ from neve.directory.backups import Backups, duplicate
 from neve.errors import InvalidInput, NotEmpty, Refused, StalePlan
 from neve.model.commands import neve
 from neve.model.directories import RepartitionStats, SizeEstimate
+from neve.model.progress import progress_line
 from neve.plan.adopt import Footer
-from neve.plan.directories import Dataset
+from neve.plan.directories import Dataset, split_threads
 from neve.plan.folders import overlap
-from neve.plan.rows import sort_fields
+from neve.plan.rows import find_names, sort_fields
 from neve.services.directories import Workplace, check_codec, open_parquet, read_dataset, recorded_run
+
+if TYPE_CHECKING:
+    from neve.engine.parquet_tasks import Sink, WrittenFile
 
 _MIB = 1024 * 1024
 _NOTE = "_repartition.json"
@@ -165,10 +171,8 @@ def _write_all(
 ) -> _Tally:
     """Part by part, each one commit of rows and of how far we are."""
     from neve.engine.directories import group_of
-    from neve.engine.parquet_files import work_session
     from neve.engine.parquet_tasks import Sink
-    from neve.engine.repartition import check_count, target_dataset, transformed_rows, write_rows
-    from neve.engine.tracking import tracked
+    from neve.engine.repartition import check_count
 
     done = _check_target(request, dataset)
     if done and not request.resume:
@@ -183,10 +187,6 @@ def _write_all(
         tally.bytes += sum(footer.bytes for footer in part.footers)
         if number < done:
             continue
-        session = work_session(work.spark, part)
-        rows = transformed_rows(session, part, request.transform)
-        new = target_dataset(rows, request.target, request.columns)
-        order = sort_fields(new.names, request.sort_by, where="the rows")
         with target.change(run_id) as change:
             sink = Sink(
                 folder=change.stage_folder(),
@@ -195,9 +195,8 @@ def _write_all(
                 row_group_rows=request.batch_size,
                 file_bytes=request.target_file_size_mb * _MIB,
             )
-            with tracked(work.tell, f"writing part {number + 1} of {len(parts)}"):
-                size = sum(footer.bytes for footer in part.footers)
-                files = write_rows(session, rows, new, sink, order, source_bytes=size, validate=request.validate)
+            what = f"writing part {number + 1} of {len(parts)}"
+            new, files = _split(work, request, part, sink, what=what) or _shuffle(work, request, part, sink, what=what)
             if request.validate:
                 check_count(part, files)
             for index, file in enumerate(files):
@@ -207,6 +206,63 @@ def _write_all(
             change.note(_NOTE, None if last else _note(request, dataset, number + 1))
         tally.files_written += len(files)
     return tally
+
+
+def _split(
+    work: Workplace, request: RepartitionRequest, part: Dataset, sink: Sink, *, what: str
+) -> tuple[Dataset, list[WrittenFile]] | None:
+    """In this process, where rows stay as they are and the partitions are few; None where Spark is needed."""
+    from neve.engine.splitting import columns_of, find_groups, split_files
+
+    if request.transform is not None or request.sort_by or not request.columns or part.lacking():
+        return None
+    keys = find_names(part.names, request.columns, where="the rows", what="the partitioning")
+    new = Dataset(request.target, (), part.columns, keys)
+    _ = new.types  # refuses keys whose values no folder can name
+    groups, size = len(find_groups(part, keys)), sum(footer.bytes for footer in part.footers)
+    threads = split_threads(groups, cores=os.cpu_count() or 1, bytes=size)
+    if not threads or (columns := columns_of(part)) is None:
+        return None
+    meter = _Meter(work.tell, what, size)
+    files = split_files(
+        part, columns, keys, sink, threads=threads, groups=groups, validate=request.validate, advance=meter.advance
+    )
+    meter.end()
+    return new, files
+
+
+def _shuffle(
+    work: Workplace, request: RepartitionRequest, part: Dataset, sink: Sink, *, what: str
+) -> tuple[Dataset, list[WrittenFile]]:
+    """On Spark, with the rows as `transform_fn` makes them."""
+    from neve.engine.parquet_files import work_session
+    from neve.engine.repartition import target_dataset, transformed_rows, write_rows
+    from neve.engine.tracking import tracked
+
+    session = work_session(work.spark, part)
+    rows = transformed_rows(session, part, request.transform)
+    new = target_dataset(rows, request.target, request.columns)
+    order = sort_fields(new.names, request.sort_by, where="the rows")
+    size = sum(footer.bytes for footer in part.footers)
+    with tracked(work.tell, what):
+        return new, write_rows(session, rows, new, sink, order, source_bytes=size, validate=request.validate)
+
+
+class _Meter:
+    """Bytes that threads have done, told to a person."""
+
+    def __init__(self, tell: Callable[[str], None], what: str, total: int) -> None:
+        self._tell, self._what, self._total = tell, what, total
+        self._done, self._began, self._lock = 0, time.monotonic(), Lock()
+
+    def advance(self, amount: int) -> None:
+        with self._lock:
+            self._done += amount
+            seconds = time.monotonic() - self._began
+            self._tell(progress_line(self._what, self._done, self._total, seconds=seconds, bytes=True))
+
+    def end(self) -> None:
+        self._tell(f"{self._what}: {time.monotonic() - self._began:.0f} s")
 
 
 def _parts(dataset: Dataset, size: int) -> Iterator[Dataset]:

@@ -1,0 +1,150 @@
+"""Repartitioning in this process: every row once, in the folder of its values, as it was; and no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from neve.engine import parquet_tasks, splitting
+from neve.errors import CheckFailed
+from neve.parquet import Repartitioner
+from neve.plan.folders import partition_of
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()), ("k", pa.string()), ("j", pa.int32()), ("day", pa.date32()), ("d", pa.decimal128(9, 2)),
+        ("flag", pa.bool_()), ("v", pa.float64()), ("at", pa.timestamp("us", tz="UTC")),
+        ("tags", pa.list_(pa.string())),
+    ]
+)  # fmt: skip
+
+
+def row(random: Random, number: int) -> dict[str, Any]:
+    choose = random.choice
+    return {
+        "id": number,
+        "k": choose([None, "", "x/y", "a b", "ü=1", 'q"\\', "a\nb"]),
+        "j": choose([None, 1, -2]),
+        "day": choose([None, date(1600, 1, 1), date(2024, 2, 29)]),
+        "d": choose([None, Decimal("1.50"), Decimal("-0.01")]),
+        "flag": choose([None, True, False]),
+        "v": choose([None, float("nan"), -0.0, 0.0, 1.5]),
+        "at": choose([None, datetime(2024, 1, 1, tzinfo=UTC)]),
+        "tags": choose([None, [], ["a", None]]),
+    }
+
+
+def bag(rows: list[dict[str, Any]]) -> Counter[str]:
+    """A time zone may be written in two ways."""
+    plain = [{**row, "at": row["at"] and row["at"].isoformat()} for row in rows]
+    return Counter(repr(sorted(row.items(), key=lambda item: item[0])) for row in plain)
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    found = []
+    for file in sorted(folder.rglob("*.parquet")):
+        found += pq.read_table(file, partitioning=None).to_pylist()
+    return found
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("Spark is wanted")
+
+    monkeypatch.setattr("neve.services.directories.Workplace.spark", property(fail))
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize("keys", [["k"], ["j", "k"], ["day"], ["d", "flag"], ["flag", "j", "day"], ["j"]])
+def test_every_row_once_where_it_belongs(tmp_path: Path, keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several threads and batches, files of other shapes, all kinds of keys; in the order of the sources."""
+    monkeypatch.setattr("neve.plan.directories._LEAST_FILE", 100)
+    monkeypatch.setattr(splitting, "_ROWS", 7)
+    random = Random(",".join(keys))
+    rows = [row(random, number) for number in range(120)]
+    rows[90:] = [{**each, "j": None} for each in rows[90:]]  # the last file lacks the column
+    (tmp_path / "old").mkdir()
+    for number in range(4):
+        table = pa.Table.from_pylist(rows[number * 30 : number * 30 + 30], schema=SCHEMA)
+        if number == 1:
+            table = table.set_column(1, "k", table["k"].dictionary_encode())
+        if number == 2:
+            table = table.set_column(2, "j", table["j"].cast(pa.int16()))
+        if number == 3:
+            table = table.drop_columns(["j"])
+        pq.write_table(table, tmp_path / f"old/{number}.parquet")
+    stats = Repartitioner(tmp_path / "old", tmp_path / "new", keys, batch_size=5).repartition()
+    assert (stats["records_read"], stats["records_written"], stats["validated"]) == (120, 120, True)
+    assert bag(read(tmp_path / "new")) == bag(rows)
+    for file in (tmp_path / "new").rglob("*.parquet"):
+        place = dict(partition_of(str(file.relative_to(tmp_path / "new"))))
+        held = pq.read_table(file, partitioning=None).to_pylist()
+        for each in held:
+            texts = {key: str(each[key]) for key in keys} | {"flag": str(each["flag"]).lower()}
+            assert place == {key: None if each[key] in (None, "") else texts[key] for key in keys}
+        ids = [each["id"] for each in held]
+        assert ids == sorted(ids) or "k" in keys  # NULL and "" share a folder
+        assert (
+            max(pq.read_metadata(file).row_group(n).num_rows for n in range(pq.read_metadata(file).num_row_groups)) <= 5
+        )
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_files_of_a_size_and_row_groups_of_a_length(tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    table = pa.table({"k": [1] * 60_000, "text": [f"{number:032x}" * 8 for number in range(60_000)]})
+    pq.write_table(table, tmp_path / "many/x.parquet")
+    work = Repartitioner(tmp_path / "many", tmp_path / "new", ["k"], compression="uncompressed", batch_size=2000)
+    work.repartition(target_file_size_mb=4)
+    files = sorted((tmp_path / "new").rglob("*.parquet"))
+    assert len(files) >= 3
+    assert all(file.stat().st_size < 6 * 2**20 for file in files)
+    assert pq.read_metadata(files[0]).row_group(0).num_rows <= 2000
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_old_timestamps_are_left_to_spark(tmp_path: Path) -> None:
+    """pyarrow would write INT96 anew as nanoseconds, which Spark cannot read."""
+    table = pa.table({"k": ["a"], "at": pa.array([datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us", tz="UTC"))})
+    (tmp_path / "old").mkdir()
+    pq.write_table(table, tmp_path / "old/x.parquet", use_deprecated_int96_timestamps=True)
+    with pytest.raises(AssertionError, match="Spark is wanted"):
+        Repartitioner(tmp_path / "old", tmp_path / "new", ["k"]).repartition()
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_wrong_rows_are_found_before_anything_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check can fail: another value, a row more, a row less, rows of another partition."""
+    table = pa.table({"k": ["a", "b", "a"], "v": [1.0, float("nan"), -0.0]})
+    (tmp_path / "old").mkdir()
+    pq.write_table(table, tmp_path / "old/x.parquet")
+    real = parquet_tasks.write_files
+    wrong = {
+        "value": lambda found: found.set_column(1, "v", pa.array([1.0, 0.0])),
+        "more": lambda found: pa.concat_tables([found, found.slice(0, 1)]),
+        "less": lambda found: found.slice(0, 1),
+    }
+    for tamper in wrong.values():
+
+        def write(batches: Any, sink: Any, tamper: Any = tamper) -> Any:
+            files = real(batches, sink)
+            address = next(file.address for file in files if json.loads(file.group) == ["a"])
+            pq.write_table(tamper(pq.read_table(address)), address)
+            return files
+
+        monkeypatch.setattr(splitting, "write_files", write)
+        with pytest.raises(CheckFailed):
+            Repartitioner(tmp_path / "old", tmp_path / "new", ["k"]).repartition()
+        assert not list((tmp_path / "new").rglob("*.parquet"))
+    monkeypatch.setattr(splitting, "write_files", real)
+    assert Repartitioner(tmp_path / "old", tmp_path / "new", ["k"]).repartition()["records_written"] == 3
