@@ -255,6 +255,23 @@ def test_bad_requests_are_refused(
         sales.ingest(files[0], date=words.get("date"), date_from_name=words.get("date_from_name"))
 
 
+def test_every_format_a_folder_and_a_glob_bring_the_same_rows(
+    spark_lake: Lake, sales: LakeTable, files: list[Path], loaded: Callable[..., Rows], tmp_path: Path
+) -> None:
+    text = spark_lake.spark.read.csv(str(files[0]), header=True)
+    ways = {"csv": "gzip", "json": "gzip", "parquet": "zstd", "orc": "zstd", "avro": "deflate"}
+    for form, codec in ways.items():
+        text.coalesce(1).write.option("header", True).option("compression", codec).format(form).save(
+            str(tmp_path / form)
+        )
+    expected, rejected = model(files[0])
+    for number, form in enumerate(ways, 1):
+        source = tmp_path / form if number % 2 else f"{tmp_path / form}/part-*"
+        receipt = sales.ingest(source, date=f"2024-03-{number:02}")
+        assert (receipt.rows_ingested, receipt.rows_rejected) == (len(expected), rejected), form
+        assert loaded(sales, f"2024-03-{number:02}") == expected, form
+
+
 def test_a_missing_file_is_not_found(sales: LakeTable, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         sales.ingest(tmp_path / "none.csv", date="2024-01-01")

@@ -10,7 +10,7 @@ from neve.config import LoadedSettings, load_settings
 from neve.config.connections import arrow_s3, pyiceberg_properties, spark_catalog, table_defaults, uses_s3
 from neve.engine.conf import Launch, Machine, archive_name, read_machine, spark_conf
 from neve.engine.errors import from_java
-from neve.engine.jars import AWS, ICEBERG, POSTGRESQL, SQLITE, coordinates, find_jars, ivy_folder
+from neve.engine.jars import AVRO, AWS, ICEBERG, POSTGRESQL, SQLITE, coordinates, find_jars, ivy_folder
 from neve.engine.java import Java, find_java, read_java
 from neve.errors import AlreadyExists, CommitConflict, JobFailed, NamespaceNotFound, SparkUnavailable, TableNotFound
 
@@ -117,23 +117,23 @@ def test_properties_of_new_tables_follow_the_settings(tmp_path: Path) -> None:
 
 
 def test_the_jars_that_settings_need(tmp_path: Path) -> None:
-    assert coordinates(loaded(tmp_path)) == (ICEBERG, SQLITE)
+    assert coordinates(loaded(tmp_path)) == (ICEBERG, AVRO, SQLITE)
     postgresql = loaded(tmp_path, catalog__type="postgresql", catalog__uri="postgresql://h/d", warehouse="s3://b/w")
-    assert coordinates(postgresql) == (ICEBERG, POSTGRESQL, AWS)
-    assert coordinates(loaded(tmp_path, catalog__type="glue")) == (ICEBERG, AWS)
+    assert coordinates(postgresql) == (ICEBERG, AVRO, POSTGRESQL, AWS)
+    assert coordinates(loaded(tmp_path, catalog__type="glue")) == (ICEBERG, AVRO, AWS)
     assert coordinates(loaded(tmp_path, spark__packages="g:a:1"))[-1] == "g:a:1"
 
 
 def test_jars_in_the_cache_are_found_and_the_others_named(tmp_path: Path) -> None:
     env = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     settings = loaded(tmp_path)
-    assert find_jars(settings, env).missing == (ICEBERG, SQLITE)
+    assert find_jars(settings, env).missing == (ICEBERG, AVRO, SQLITE)
     kept = ivy_folder(env) / "jars"
     kept.mkdir(parents=True)
     (kept / "org.xerial_sqlite-jdbc-3.50.3.0.jar").touch()
     found = find_jars(settings, env)
     assert [path.name for path in found.paths] == ["org.xerial_sqlite-jdbc-3.50.3.0.jar"]
-    assert found.missing == (ICEBERG,)
+    assert found.missing == (ICEBERG, AVRO)
 
 
 def test_an_offline_folder_is_used_instead(tmp_path: Path) -> None:

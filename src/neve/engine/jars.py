@@ -12,6 +12,7 @@ from neve.config.connections import uses_s3
 from neve.errors import SparkUnavailable
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+AVRO = "org.apache.spark:spark-avro_2.13:4.1.1"  # not among the jars of PySpark
 SQLITE = "org.xerial:sqlite-jdbc:3.50.3.0"
 POSTGRESQL = "org.postgresql:postgresql:42.7.14"
 AWS = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
@@ -40,7 +41,7 @@ def coordinates(loaded: LoadedSettings) -> tuple[str, ...]:
     settings = loaded.settings
     drivers = {"sqlite": (SQLITE,), "postgresql": (POSTGRESQL,)}.get(settings.catalog.type, ())
     aws = (AWS,) if uses_s3(loaded) or settings.catalog.type == "glue" else ()
-    return (ICEBERG, *drivers, *aws, *settings.spark.packages)
+    return (ICEBERG, AVRO, *drivers, *aws, *settings.spark.packages)
 
 
 def find_jars(loaded: LoadedSettings, env: Mapping[str, str]) -> Jars:
