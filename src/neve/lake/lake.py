@@ -1,0 +1,142 @@
+"""`Lake`: the open lake, and what concerns all of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from neve.config import LoadedSettings, Settings, load_settings
+from neve.errors import LakeNotFound
+from neve.model.names import TableName
+from neve.model.results import (
+    CheckRow,
+    JobRow,
+    TableStatus,
+)
+from neve.services import lakes, queries, specs, status
+from neve.services.context import Context
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+from neve.lake.dynamic import DynamicTables
+from neve.lake.namespaces import Namespaces
+from neve.lake.runs import Runs
+from neve.lake.table import LakeTable
+from neve.lake.tables import Tables
+
+
+class Lake:
+    """An open lake. Without a folder, the nearest one upwards from the working directory (or NEVE_LAKE)."""
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        *,
+        profile: str | None = None,
+        flags: Mapping[str, str] | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        found = lakes.locate_lake(Path.cwd(), given=None if root is None else str(root), env=os.environ)
+        if found is None:
+            raise LakeNotFound("there is no lake here or above", hint="make one: neve init")
+        loaded = load_settings(found, flags=flags or {}, env=os.environ, profile=profile)
+        self._context = Context(loaded) if tell is None else Context(loaded, tell=tell)
+        self._opened = ExitStack()
+
+    @classmethod
+    def create(cls, root: str | Path = ".") -> Lake:
+        """Makes a new lake in a folder and opens it."""
+        lakes.create_lake(Path(root), env=os.environ)
+        return cls(root)
+
+    @property
+    def root(self) -> Path:
+        return self._context.loaded.root
+
+    @property
+    def settings(self) -> Settings:
+        return self._context.loaded.settings
+
+    @property
+    def loaded_settings(self) -> LoadedSettings:
+        """The settings with the source of each value."""
+        return self._context.loaded
+
+    @property
+    def spark(self) -> SparkSession:
+        """The lake's Spark session; starts it."""
+        return self._context.session.spark
+
+    @cached_property
+    def tables(self) -> Tables:
+        return Tables(self._context)
+
+    @cached_property
+    def dynamic(self) -> DynamicTables:
+        return DynamicTables(self._context)
+
+    @cached_property
+    def namespaces(self) -> Namespaces:
+        return Namespaces(self._context)
+
+    @cached_property
+    def runs(self) -> Runs:
+        return Runs(self._context)
+
+    def table(self, name: str) -> LakeTable:
+        """A table by name or by its configuration file; that it exists is checked when it is used."""
+        if specs.is_table_file(name):
+            return LakeTable(self._context, specs.name_in_file(Path(name)), file=Path(name))
+        return LakeTable(self._context, TableName.parse(name))
+
+    def sql(self, text: str, *, write: bool = False, as_of: str | None = None) -> DataFrame:
+        return queries.run_sql(self._context, text, write=write, as_of=as_of)
+
+    def changes(
+        self,
+        table: str,
+        since: str | int | None,
+        until: str | int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """Net row changes between two snapshots, as rows with a weight `_w`; readable until the lake is closed.
+
+        Snapshots go by id, tag, branch or time; `since` None is before the first row, `until` None is now.
+        """
+        return self._opened.enter_context(self.table(table).changes(since, until, columns=columns)).frame()
+
+    def schedule(self) -> list[JobRow]:
+        """What scheduled maintenance would do now."""
+        return status.schedule(self._context)
+
+    def doctor(self, *, repair: bool = False, spark: bool = True) -> list[CheckRow]:
+        """Every check; without `spark`, only those that need no JVM."""
+        from neve.services.doctor import examine
+
+        return examine(self._context, repair=repair, spark=spark)
+
+    def make_demo(self) -> TableStatus:
+        """Adds the example table `sales`, with rows."""
+        from neve.services.demo import make_demo
+
+        return make_demo(self._context)
+
+    def close(self) -> None:
+        """Closes the databases and stops Spark, if it runs."""
+        try:
+            self._opened.close()
+        finally:
+            if "session" in self._context.__dict__:
+                self._context.session.stop()
+            self._context.close()
+
+    def __enter__(self) -> Lake:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
