@@ -28,13 +28,13 @@ class Rel:
 
 
 class QueryMaker:
-    """Makes queries, and counts the constructs that it used."""
+    """Makes queries, and counts the constructs that it used. Names that it gives are numbered, after `first`."""
 
-    def __init__(self, rng: random.Random, tables: tuple[Table, ...]) -> None:
+    def __init__(self, rng: random.Random, tables: tuple[Table, ...], *, first: int = 0) -> None:
         self.rng = rng
         self.tables = tables
         self.used: Counter[str] = Counter()
-        self.number = 0
+        self.number = first
         self.ctes: list[str] = []
         self.columns: Columns = []
 

@@ -48,9 +48,9 @@ def random_case(seed: int, *, tables: int, steps: int) -> Case:
     known = [story.table for story in stories]
     for number in range(tables):
         over = tuple(rng.sample(known, rng.choice([2, 2, 3]))) if number else tuple(known)
-        maker = QueryMaker(rng, over)
+        maker = QueryMaker(rng, over, first=100 * number)  # no table has a name that a later query gives
         while not spark_can(query := maker.query()):
-            maker = QueryMaker(rng, over)
+            maker = QueryMaker(rng, over, first=100 * number)
         queries[f"d{number}"] = query
         known.append(Table(f"{{ns}}.d{number}", tuple(maker.columns)))
     happened = []
