@@ -39,6 +39,7 @@ DIMENSIONS = [
     "UPDATE {ns}.supplier SET s_nationkey = (s_nationkey + 1) % 25 WHERE s_suppkey % 4 = 0",
     "UPDATE {ns}.part SET p_brand = 'Brand#23', p_container = 'MED BOX', p_name = 'forest green' "
     "WHERE p_partkey % 25 = 7",
+    "UPDATE {ns}.part SET p_type = 'ECONOMY ANODIZED STEEL' WHERE p_partkey % 25 = 8",
     "UPDATE {ns}.partsupp SET ps_supplycost = ps_supplycost * 2 WHERE ps_partkey % 9 = 2",
     "UPDATE {ns}.customer SET c_acctbal = c_acctbal - 500, c_nationkey = 8 WHERE c_custkey % 21 = 4",
 ]
