@@ -126,7 +126,7 @@ def test_both_ways_over_the_same_history(lakes: Lakes) -> None:
                 (other.refresh, other.rows_inserted, other.rows_deleted)
             ), (step, query)
             if one.rows_inserted + one.rows_deleted:
-                assert (one.details["apply"], other.details["apply"]) == ("row_delta", "merge"), (step, query)
+                assert (one.strategy, other.strategy) == ("row_delta", "merge"), (step, query)
             lakes.check(query, query)
             lakes.check(f"{query}_merged", query)
 
@@ -192,7 +192,7 @@ def test_a_rival_that_changes_no_row_does_not_matter(lakes: Lakes, monkeypatch: 
 
     monkeypatch.setattr(RowDelta, "_row_delta", disturbed)
     (receipt,) = lakes.lake.dynamic.refresh([f"{lakes.namespace}.sums"])
-    assert receipt.details["apply"] == "row_delta"
+    assert receipt.strategy == "row_delta"
     lakes.check("sums", "sums")
     assert strays(lakes, "sums") == set()
 
