@@ -131,11 +131,13 @@ def _changes(spark: SparkSession, query: DeltaQuery, refresh: Refresh) -> DataFr
 
 
 def _apply(work: _Work, plan: ApplyPlan) -> CarriedOut:
-    if plan.way == "merge" or work.refresh.base is None or (work.keyed and work.query.place is None):
+    if plan.way == "row_delta" and work.keyed and work.query.place is None:
+        plan = ApplyPlan("merge", Reason(code="no_places", detail="a full computation does not tell where rows lie"))
+    if plan.way == "merge" or work.refresh.base is None:
         return _merge(work, plan, count(work.changes))
     with row_delta(work.spark, work.refresh.table, base=work.refresh.base) as delta:
         done, settled = _row_delta_keyed(work, plan, delta) if work.keyed else _row_delta_bag(work, plan, delta)
-        if settled.way == "row_delta":
+        if settled.way == "row_delta" and done != Applied(0, 0):
             return CarriedOut(done, settled)
     return _merge(work, settled, done)
 
@@ -143,7 +145,7 @@ def _apply(work: _Work, plan: ApplyPlan) -> CarriedOut:
 def _row_delta_keyed(work: _Work, plan: ApplyPlan, delta: RowDelta) -> tuple[Applied, ApplyPlan]:
     most = write_keyed(delta, work.changes, few=work.refresh.changed_rows <= MOST_MATCHED)
     if most == Applied(0, 0):
-        return _nothing(work, plan)
+        return most, plan
     settled = settle_apply(plan, keyed=True, inserted=most.inserted, deleted=most.deleted, size=0)
     if settled.way == "merge" or work.query.place is None:
         return count(work.changes), settled
@@ -155,18 +157,13 @@ def _row_delta_keyed(work: _Work, plan: ApplyPlan, delta: RowDelta) -> tuple[App
 def _row_delta_bag(work: _Work, plan: ApplyPlan, delta: RowDelta) -> tuple[Applied, ApplyPlan]:
     done, ranges = measure_bag(work.changes, work.query.columns)
     if done == Applied(0, 0):
-        return _nothing(work, plan)
+        return done, plan
     size = size_of(work.changes)
     settled = settle_apply(plan, keyed=False, inserted=done.inserted, deleted=done.deleted, size=size)
     if settled.way == "merge":
         return done, settled
     places = find_and_write_bag(work.spark, delta, work.query.columns, ranges, done)
     return done, _commit(work, settled, delta, places, done)
-
-
-def _nothing(work: _Work, plan: ApplyPlan) -> tuple[Applied, ApplyPlan]:
-    move_on(work.context, work.refresh)
-    return Applied(0, 0), replace(plan, reason=Reason(code="no_changes", detail="no row of the result changed"))
 
 
 def _commit(work: _Work, plan: ApplyPlan, delta: RowDelta, places: Places, done: Applied) -> ApplyPlan:
@@ -185,6 +182,7 @@ def _commit(work: _Work, plan: ApplyPlan, delta: RowDelta, places: Places, done:
 
 
 def _merge(work: _Work, plan: ApplyPlan, done: Applied) -> CarriedOut:
+    """By MERGE; where no row changed, only the frontier moves on."""
     refresh, apply = work.refresh, work.query.apply
     if done == Applied(0, 0):
         move_on(work.context, refresh)
