@@ -176,6 +176,7 @@ def test_a_rival_between_reading_and_committing_wins(
         lakes.check(table, table)
         lakes.write("INSERT INTO {ns}.s VALUES (2, 7, 1.5, DATE'2024-01-02')")
         lakes.refresh(table)
+    lakes.refresh("bag_by_day", "sums")
     lakes.check("bag_by_day", "bag_by_day")
     lakes.check("sums", "sums")
 
