@@ -20,7 +20,14 @@ from pyspark.sql import SparkSession
 
 KILLED = -signal.SIGKILL
 _MODULES = ("neve.services.dynamic.tables", "neve.engine.changes.staged", "pyspark.sql", "pyiceberg.table")
-_EFFECTS = {"sql", "append", "commit", "collectToPython"}  # methods of Spark and Iceberg
+_EFFECTS = {
+    "sql",
+    "append",
+    "save",
+    "commit",
+    "collectToPython",
+    "collectAsArrowToPython",
+}  # methods of Spark and Iceberg
 
 
 class Attached:

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from neve.engine.row_delta import RowDelta
 from neve.errors import ColumnNotFound, CommitConflict, InvalidInput, InvalidQuery, JobFailed, Refused, TableNotFound
 from neve.lake import Lake
 from neve.model.names import TableName
-from neve.services.dynamic import refresh as refreshing
+from neve.model.results import Reason
+from neve.plan.applying import ApplyPlan
+from neve.services.dynamic import carrying
 from neve.services.dynamic.definitions import FRONTIER, find_definition
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -167,13 +170,13 @@ def test_a_writer_between_reading_and_committing_is_picked_up_next_time(
 ) -> None:
     work.declare("metrics")
     work.write("INSERT INTO {ns}.orders VALUES (7, 1, 5, null, null)")
-    real: Callable[..., None] = vars(refreshing)["apply_changes"]
+    real = RowDelta.commit
 
-    def late(*args: Any, **kwargs: Any) -> None:
+    def late(*args: Any) -> int:
         work.write("INSERT INTO {ns}.orders VALUES (8, 1, 6, null, null)")
-        real(*args, **kwargs)
+        return real(*args)
 
-    monkeypatch.setattr(refreshing, "apply_changes", late)
+    monkeypatch.setattr(RowDelta, "commit", late)
     assert work.refresh()["metrics"].refresh == "INCREMENTAL"
     monkeypatch.undo()
     difference = work.lake.dynamic.verify(work.named("metrics"))
@@ -185,14 +188,16 @@ def test_a_writer_between_reading_and_committing_is_picked_up_next_time(
 def test_a_second_refresher_cannot_apply_the_same_changes(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     work.declare("metrics")
     work.write("INSERT INTO {ns}.orders VALUES (7, 1, 5, null, null)")
-    real: Callable[..., None] = vars(refreshing)["apply_changes"]
+    real: Callable[..., None] = vars(carrying)["apply_changes"]
+    merge = ApplyPlan("merge", Reason(code="asked", detail="a test asks for it"))
+    monkeypatch.setattr(carrying, "plan_apply", lambda *_, **__: merge)
 
     def rival(*args: Any, **kwargs: Any) -> None:
-        monkeypatch.setattr(refreshing, "apply_changes", real)
+        monkeypatch.setattr(carrying, "apply_changes", real)
         work.refresh("metrics")
         real(*args, **kwargs)
 
-    monkeypatch.setattr(refreshing, "apply_changes", rival)
+    monkeypatch.setattr(carrying, "apply_changes", rival)
     with pytest.raises(CommitConflict):
         work.refresh("metrics")
     work.check("metrics")
@@ -201,10 +206,19 @@ def test_a_second_refresher_cannot_apply_the_same_changes(work: Work, monkeypatc
 
 def test_what_somebody_else_wrote_is_mended_in_full(work: Work) -> None:
     work.declare("details")
+    work.declare("metrics")
     work.write_behind("DELETE FROM {ns}.details WHERE id = 1")
+    work.write_behind("INSERT INTO {ns}.details SELECT * FROM {ns}.details WHERE id = 3")
+    work.write_behind("INSERT INTO {ns}.details (id, name) VALUES (3, 'odd')")
+    work.write_behind("INSERT INTO {ns}.metrics SELECT * FROM {ns}.metrics WHERE customer_id = 2")
     work.write("DELETE FROM {ns}.orders WHERE id = 2")
-    receipt = work.refresh("details")["details"]
+    done = work.refresh("details", "metrics")
+    receipt = done["details"]
     assert (receipt.refresh, receipt.reason.code, receipt.rows_inserted) == ("FULL", "unknown_rows", 1)
+    assert done["metrics"].reason.code == "unknown_rows"
+    work.check("details", "metrics")
+    work.write("DELETE FROM {ns}.orders WHERE id = 3", "INSERT INTO {ns}.orders VALUES (3, 1, 7, null, null)")
+    assert work.refresh("details")["details"].refresh == "INCREMENTAL", "equal rows are told apart again"
     work.check("details")
     work.write_behind("DELETE FROM {ns}.details")
     assert work.refresh("details")["details"].reason.code == "first"

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 CHANGES = "_neve_changes"
-_HASHED = "_neve_hashed"
 _PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 
@@ -31,14 +30,34 @@ class Applied:
     deleted: int
 
 
-def provide(spark: SparkSession, relation: str, table: TableName, snapshot: int | None, columns: Sequence[str]) -> None:
-    """A relation of a derived text: a table as a snapshot has it. A table without one has no rows."""
+def provide(
+    spark: SparkSession,
+    relation: str,
+    table: TableName,
+    snapshot: int | None,
+    columns: Sequence[str],
+    *,
+    place: str | None = None,
+) -> None:
+    """A relation of a derived text: a table as a snapshot has it. A table without one has no rows.
+
+    `place` names a further column: the file and the position where each row lies.
+    """
     with translated():
         if snapshot is None:
             rows = spark.table(table.sql).limit(0)
         else:
             rows = spark.read.option("versionAsOf", snapshot).table(table.sql)
-        rows.select(*(quote(name) for name in columns)).createOrReplaceTempView(relation)
+        lies = [] if place is None else [f"named_struct('file', _file, 'pos', _pos) AS {quote(place)}"]
+        rows.selectExpr(*(quote(name) for name in columns), *lies).createOrReplaceTempView(relation)
+
+
+def provide_changes(changes: DataFrame, relation: str, *, small: bool) -> None:
+    """The changes of a source as a relation; small ones go to every task, wherever they are joined."""
+    from pyspark.sql import functions as f
+
+    with translated():
+        (f.broadcast(changes) if small else changes).createOrReplaceTempView(relation)
 
 
 def compare(spark: SparkSession, result: str, stored: str, columns: Sequence[str]) -> DataFrame:
@@ -53,21 +72,47 @@ def compare(spark: SparkSession, result: str, stored: str, columns: Sequence[str
 
 
 @contextmanager
-def kept(changes: DataFrame) -> Iterator[Applied]:
-    """Computes changes once and keeps them while they are applied; how many rows they are."""
+def held(changes: DataFrame) -> Iterator[DataFrame]:
+    """Changes that are computed once, by whoever asks first, and kept until they have been applied."""
+    stored = changes.persist()
+    try:
+        with translated():
+            stored.createOrReplaceTempView(CHANGES)
+        yield stored
+    finally:
+        stored.unpersist()
+
+
+def hashed(changes: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Changes of a bag, with the hash that stored rows are found by."""
+    with translated():
+        return changes.withColumn(HASH, row_hash(changes, columns))
+
+
+def count(changes: DataFrame) -> Applied:
+    """How many rows come and go."""
     from pyspark.sql import functions as f
 
     with translated():
-        stored = changes.persist()
-        try:
-            stored.createOrReplaceTempView(CHANGES)
-            row = stored.agg(
-                f.coalesce(f.sum(f.when(f.col(WEIGHT) > 0, f.col(WEIGHT))), f.lit(0)),
-                f.coalesce(f.sum(f.when(f.col(WEIGHT) < 0, -f.col(WEIGHT))), f.lit(0)),
-            ).collect()[0]
-            yield Applied(int(row[0]), int(row[1]))
-        finally:
-            stored.unpersist()
+        row = changes.agg(
+            f.coalesce(f.sum(f.when(f.col(WEIGHT) > 0, f.col(WEIGHT))), f.lit(0)),
+            f.coalesce(f.sum(f.when(f.col(WEIGHT) < 0, -f.col(WEIGHT))), f.lit(0)),
+        ).collect()[0]
+    return Applied(int(row[0]), int(row[1]))
+
+
+def size_of(changes: DataFrame) -> int:
+    """What held changes take in memory, in bytes, once they have been computed."""
+    with translated():
+        java: Any = changes.select("*")._jdf
+        return int(java.queryExecution().optimizedPlan().stats().sizeInBytes())
+
+
+def plan_small(spark: SparkSession) -> None:
+    """Settings of a session for few changes: a query is one job, not one for each of its shuffles, and only the changes
+    are sent to every task, which is a job of its own."""
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
 
 
 def examples(spark: SparkSession, columns: Sequence[str], *, come: bool, most: int) -> list[tuple[dict[str, Any], int]]:
@@ -90,7 +135,7 @@ def apply_changes(
     keys: Sequence[str],
     summary: Mapping[str, str],
 ) -> None:
-    """Applies the kept changes to the branch in one commit that carries the summary.
+    """Applies the held changes, those of a bag with their hashes, to the branch in one commit that carries the summary.
 
     A row that is to go and is not there fails the job: the stored table is not what the changes were derived for.
     """
@@ -99,10 +144,8 @@ def apply_changes(
             spark.conf.set(f"{_PROPERTY}{key}", value)
         if kind == "keyed":
             spark.sql(merge_keyed(branch.sql, CHANGES, columns, keys))
-            return
-        changes = spark.table(CHANGES)
-        changes.withColumn(HASH, row_hash(changes, columns)).createOrReplaceTempView(_HASHED)
-        spark.sql(merge_bag(branch.sql, _HASHED, columns))
+        else:
+            spark.sql(merge_bag(branch.sql, CHANGES, columns))
 
 
 def load_all(
@@ -113,8 +156,11 @@ def load_all(
     *,
     hashed: bool,
     summary: Mapping[str, str],
+    replace: bool = False,
 ) -> None:
-    """Writes a whole result to an empty branch in one commit that carries the summary."""
+    """Writes a whole result to the branch in one commit that carries the summary; `replace` what is there, if asked."""
+    from pyspark.sql import functions as f
+
     with translated():
         rows = spark.sql(result).select(*(quote(name) for name in columns))
         if hashed:
@@ -122,7 +168,10 @@ def load_all(
         writer = rows.writeTo(branch.sql)
         for key, value in summary.items():
             writer = writer.option(f"snapshot-property.{key}", value)
-        writer.append()
+        if replace:
+            writer.overwrite(f.lit(True))
+        else:
+            writer.append()
 
 
 def with_ordinals(rows: DataFrame, columns: Sequence[str]) -> DataFrame:

@@ -188,7 +188,7 @@ def rollback(context: Context, name: TableName, to: str, *, dry_run: bool = Fals
     facts = context.catalog.facts(name)
     target = find_snapshot(facts, to)
     if is_dynamic_table(facts):
-        from neve.services.dynamic.refresh import check_rollback
+        from neve.services.dynamic.deciding import check_rollback
 
         check_rollback(facts, target)
     before = facts.current_snapshot_id

@@ -41,7 +41,7 @@ def _comparable(item: Touched) -> bool:
 def _picks(catalog: Catalog, items: Iterable[Touched]) -> tuple[list[Picked], list[Picked]]:
     from pyroaring import BitMap64
 
-    deleted = _DeletedRows(catalog)
+    deleted = DeletedRows(catalog)
     went, returned = [], []
     for item in items:
         before, after = (
@@ -61,7 +61,7 @@ def _pick(file: LiveFile, positions: BitMap64) -> Picked:
     return Picked(file, encode_vector(all_but(file.rows, positions)), len(positions))
 
 
-class _DeletedRows:
+class DeletedRows:
     """Positions by delete file, each file opened once."""
 
     def __init__(self, catalog: Catalog) -> None:

@@ -1,4 +1,7 @@
-"""Net changes applied to a stored table, as one MERGE each. Names are quoted, so no text of a user is pasted in."""
+"""Net changes applied to a stored table, as one MERGE each, or the stored rows that they remove found out.
+
+Names are quoted, so no text of a user is pasted in.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from neve.model.names import quote
 
 WEIGHT = "_w"
 HASH, ORDINAL = "_neve_hash", "_neve_ordinal"
+PLACE, HELD = "_neve_place", "_neve_held"
 _MINUS, _ROW, _GOES = "_neve_minus", "_neve_row", "_neve_goes"
 
 
@@ -43,7 +47,7 @@ def merge_bag(table: str, hashed: str, columns: Sequence[str]) -> str:
     `hashed` are the changes with the hash of each row. A row to be removed that is not there fails the statement.
     """
     names = [quote(name) for name in columns]
-    same = " AND ".join([f"t.{HASH} = s.{HASH}", *(f"t.{name} <=> s.{name}" for name in names)])
+    same = _same(names)
     listed = ", ".join(f"s.{name}" for name in names)
     counted = (
         f"SELECT {listed}, s.{HASH}, first(s.{WEIGHT}) AS {WEIGHT}, count(t.{HASH}) AS held "  # noqa: S608
@@ -64,3 +68,39 @@ def merge_bag(table: str, hashed: str, columns: Sequence[str]) -> str:
         f"WHEN NOT MATCHED AND NOT s.{_GOES} THEN INSERT ({', '.join(every)}) "
         f"VALUES ({', '.join(f's.{name}' for name in every)})"
     )
+
+
+def find_bag(stored: str, hashed: str, columns: Sequence[str]) -> str:
+    """The stored rows that changes remove, with their places, and how many stored rows each change is equal to.
+
+    `stored` has the place of each row. Of equal rows those with the highest numbers go; a change that adds rows to
+    equal ones gives one row, for their count alone.
+    """
+    names = [quote(name) for name in columns]
+    listed = ", ".join([*(f"s.{name}" for name in names), f"s.{HASH}"])
+    found = (
+        f"SELECT /*+ BROADCAST(s) */ {listed}, s.{WEIGHT}, t.{PLACE}, count(*) OVER (PARTITION BY {listed}) AS {HELD}, "  # noqa: S608
+        f"row_number() OVER (PARTITION BY {listed} ORDER BY t.{ORDINAL} DESC) AS nth "
+        f"FROM {stored} t JOIN {hashed} s ON {_same(names)}"
+    )
+    return f"SELECT * FROM ({found}) WHERE nth <= greatest(-{WEIGHT}, 1)"  # noqa: S608
+
+
+def number_bag(hashed: str, found: str | None, columns: Sequence[str]) -> str:
+    """The rows that come, with their numbers: they go on counting where equal rows were found."""
+    names = [quote(name) for name in columns]
+    listed = ", ".join([*(f"s.{name}" for name in names), f"s.{HASH}"])
+    if found is None:
+        counted = f"SELECT {listed}, s.{WEIGHT}, 0L AS {HELD} FROM {hashed} s WHERE s.{WEIGHT} > 0"  # noqa: S608
+    else:
+        counted = (
+            f"SELECT /*+ MERGE(t) */ {listed}, s.{WEIGHT}, coalesce(t.{HELD}, 0L) AS {HELD} FROM {hashed} s "  # noqa: S608
+            f"LEFT JOIN (SELECT * FROM {found} WHERE {WEIGHT} > 0) t ON {_same(names)} WHERE s.{WEIGHT} > 0"
+        )
+    numbers = f"transform(sequence({HELD} + 1, {HELD} + {WEIGHT}), n -> CAST(n AS INT))"
+    return f"SELECT {', '.join(names)}, {HASH}, explode({numbers}) AS {ORDINAL} FROM ({counted})"  # noqa: S608
+
+
+def _same(names: Sequence[str]) -> str:
+    """Whether a stored row `t` and a change `s` are equal; `names` are quoted."""
+    return " AND ".join([f"t.{HASH} = s.{HASH}", *(f"t.{name} <=> s.{name}" for name in names)])

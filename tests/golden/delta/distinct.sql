@@ -24,6 +24,14 @@ WITH project_delta AS (
     `stored`.`_neve_rows` AS `old_rows`,
     TRUE AS `old_there`
   FROM stored
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM added
+      WHERE
+        `g_2` IS NOT DISTINCT FROM `stored`.`g`
+    )
 ), touched AS (
   SELECT
     `g_2`,

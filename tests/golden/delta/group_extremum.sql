@@ -28,6 +28,14 @@ WITH scan_delta AS (
     `stored`.`_neve_rows` AS `old_rows`,
     TRUE AS `old_there`
   FROM stored
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM added
+      WHERE
+        `g` IS NOT DISTINCT FROM `stored`.`g`
+    )
 ), touched AS (
   SELECT
     `g`,

@@ -43,6 +43,14 @@ WITH scan_delta AS (
     `stored`.`_neve_sum_of_m` AS `old_sum_of_m`,
     TRUE AS `old_there`
   FROM stored
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM added
+      WHERE
+        `k` IS NOT DISTINCT FROM `stored`.`k`
+    )
 ), touched AS (
   SELECT
     `k`,

@@ -69,6 +69,16 @@ WITH scan_delta AS (
     `stored`.`_neve_count_of_x` AS `old_count_of_x`,
     TRUE AS `old_there`
   FROM stored
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM added
+      WHERE
+        `k_2` IS NOT DISTINCT FROM `stored`.`k`
+        AND `g_2` IS NOT DISTINCT FROM `stored`.`g`
+        AND `grouping_set` IS NOT DISTINCT FROM `stored`.`_neve_grouping_set`
+    )
 ), touched AS (
   SELECT
     `k_2`,

@@ -32,6 +32,14 @@ WITH unionall_delta AS (
     `stored`.`_neve_rows` AS `old_rows`,
     TRUE AS `old_there`
   FROM stored
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM added
+      WHERE
+        `k_4` IS NOT DISTINCT FROM `stored`.`k`
+    )
 ), touched AS (
   SELECT
     `k_4`,

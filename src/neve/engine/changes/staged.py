@@ -39,13 +39,13 @@ class StagedFiles:
         """The rows of whole files less their deletes, and the picked rows of others."""
         staged_id = f"neve-changes-{uuid.uuid4()}"
         tasks = self._tasks(_scan([*whole, *self._inverted(picked, staged_id)]))
-        self._table_cache().add(staged_id, self._table)
+        table_cache(self.spark).add(staged_id, self._table)
         self._iceberg.spark.ScanTaskSetManager.get().stageTasks(self._table, staged_id, tasks)
         self._ids.append(staged_id)
         return self.spark.read.format("iceberg").load(staged_id)
 
     def close(self) -> None:
-        tasks, tables = self._iceberg.spark.ScanTaskSetManager.get(), self._table_cache()
+        tasks, tables = self._iceberg.spark.ScanTaskSetManager.get(), table_cache(self.spark)
         while self._ids:
             staged_id = self._ids.pop()
             tasks.removeTasks(self._table, staged_id)
@@ -99,15 +99,17 @@ class StagedFiles:
             offset += len(item.vector)
             yield FileRead(item.file, (vector,))
 
-    def _table_cache(self) -> Any:
-        """Its static `get()` and its `get(name)` go by one name, which only reflection can tell apart from here."""
-        java: Any = self.spark._jvm
-        gateway: Any = self.spark.sparkContext._gateway
-        loader = java.java.lang.Thread.currentThread().getContextClassLoader()
-        get = java.java.lang.Class.forName(_TABLES, True, loader).getMethod(
-            "get", gateway.new_array(java.java.lang.Class, 0)
-        )
-        return get.invoke(None, gateway.new_array(java.java.lang.Object, 0))
+
+def table_cache(spark: SparkSession) -> Any:
+    """The tables that Spark knows by an id. Its static `get()` and its `get(name)` go by one name, which only
+    reflection can tell apart from here."""
+    java: Any = spark._jvm
+    gateway: Any = spark.sparkContext._gateway
+    loader = java.java.lang.Thread.currentThread().getContextClassLoader()
+    get = java.java.lang.Class.forName(_TABLES, True, loader).getMethod(
+        "get", gateway.new_array(java.java.lang.Class, 0)
+    )
+    return get.invoke(None, gateway.new_array(java.java.lang.Object, 0))
 
 
 def _scan(reads: Sequence[FileRead]) -> str:
@@ -122,15 +124,16 @@ def _scan(reads: Sequence[FileRead]) -> str:
                 deletes.append(delete)
         tasks.append(
             {
-                "data-file": _file(read.file),
+                "data-file": file_json(read.file),
                 "delete-file-references": [places[delete.key] for delete in read.deletes],
                 "residual-filter": True,
             }
         )
-    return json.dumps({"delete-files": [_file(delete) for delete in deletes], "file-scan-tasks": tasks})
+    return json.dumps({"delete-files": [file_json(delete) for delete in deletes], "file-scan-tasks": tasks})
 
 
-def _file(file: LiveFile) -> dict[str, Any]:
+def file_json(file: LiveFile) -> dict[str, Any]:
+    """A file as Iceberg's REST protocol writes it."""
     optional = {
         "referenced-data-file": file.referenced,
         "content-offset": file.offset,

@@ -9,8 +9,8 @@ from neve.model.names import TableName
 from neve.model.refresh import RefreshReceipt
 from neve.model.results import Reason
 from neve.services.context import Context
+from neve.services.dynamic.deciding import Pins, Refresh, decide
 from neve.services.dynamic.definitions import Definition
-from neve.services.dynamic.refresh import Pins, Refresh, decide
 
 
 def foresee(context: Context, definition: Definition, pins: Pins, *, moving: Sequence[TableName]) -> RefreshReceipt:

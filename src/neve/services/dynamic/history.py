@@ -22,6 +22,7 @@ from neve.model.results import Reason
 from neve.model.runs import Run, run_started
 from neve.plan.tables import DEFINITION, SUSPENDED, is_suspended, sources_of
 from neve.services.context import Context
+from neve.services.dynamic.deciding import Pins, frontier_of
 from neve.services.dynamic.definitions import (
     FRONTIER,
     REFRESH,
@@ -29,7 +30,6 @@ from neve.services.dynamic.definitions import (
     definition_of,
     describe_lag,
 )
-from neve.services.dynamic.refresh import Pins, frontier_of
 from neve.services.ledger import settle_staged
 from neve.services.look import RUN_ID, all_facts
 

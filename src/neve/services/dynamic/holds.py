@@ -15,8 +15,8 @@ from neve.model.names import TableName
 from neve.model.refresh import Frontier
 from neve.plan.holds import held_by, hold_name, left_over_holds, missing_holds
 from neve.services.context import Context
+from neve.services.dynamic.deciding import frontier_of
 from neve.services.dynamic.definitions import definition_of
-from neve.services.dynamic.refresh import frontier_of
 from neve.services.look import all_facts
 
 

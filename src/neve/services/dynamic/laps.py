@@ -15,8 +15,8 @@ from neve.plan.graph import Graph, choose
 from neve.plan.rounds import RoundPlan, Standing, plan_round
 from neve.plan.tables import is_suspended
 from neve.services.context import Context
+from neve.services.dynamic.deciding import Pins, frontier_of
 from neve.services.dynamic.definitions import Definition, definitions_in
-from neve.services.dynamic.refresh import Pins, frontier_of
 from neve.services.look import all_facts
 
 

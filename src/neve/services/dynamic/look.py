@@ -18,6 +18,7 @@ from neve.plan.freshness import age, endangered, has_moved, target_lags
 from neve.plan.graph import Graph, around, waves
 from neve.plan.tables import is_suspended
 from neve.services.context import Context
+from neve.services.dynamic.deciding import frontier_of
 from neve.services.dynamic.definitions import (
     Definition,
     definitions_in,
@@ -26,7 +27,6 @@ from neve.services.dynamic.definitions import (
     understand_again,
 )
 from neve.services.dynamic.history import as_of
-from neve.services.dynamic.refresh import frontier_of
 from neve.services.look import all_facts, live_rows
 from neve.sql.delta import explain
 

@@ -19,11 +19,12 @@ from neve.model.refresh import RefreshReceipt, RefreshTrigger
 from neve.model.results import Reason
 from neve.plan.graph import waves
 from neve.services.context import Context
+from neve.services.dynamic.deciding import Pins, Refresh, decide, is_current
 from neve.services.dynamic.definitions import Definition
 from neve.services.dynamic.foresight import foresee
 from neve.services.dynamic.laps import Lap, RoundRequest, begin
 from neve.services.dynamic.recording import conclude, record
-from neve.services.dynamic.refresh import Pins, Refresh, complete, decide, is_current, nothing_to_do
+from neve.services.dynamic.refresh import complete, nothing_to_do
 
 _MOST = 4
 """Beyond so many refreshes at once, the jobs of a local Spark only wait for each other."""

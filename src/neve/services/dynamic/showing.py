@@ -7,8 +7,8 @@ from neve.model.names import TableName
 from neve.model.refresh import DynamicDetails
 from neve.model.results import ColumnRow, Reason
 from neve.services.context import Context
+from neve.services.dynamic.deciding import frontier_of
 from neve.services.dynamic.definitions import Definition, describe_lag, find_definition, understand_again
-from neve.services.dynamic.refresh import frontier_of
 from neve.services.look import dependants_of, live_rows
 
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from neve.engine.refresh import provide
-from neve.errors import InvalidQuery, NeveError, Refused, Unsupported
-from neve.model.dynamic import THRESHOLD, CreateDynamic, DynamicOptions
+from neve.errors import InvalidQuery, NeveError, Refused
+from neve.model.dynamic import CreateDynamic, DynamicOptions
 from neve.model.names import TableName
 from neve.model.types import Field
 from neve.plan.graph import waves
 from neve.services.context import Context
+from neve.services.dynamic.deciding import pin
 from neve.services.dynamic.definitions import Definition, all_definitions, source_columns, understand, understand_again
-from neve.services.dynamic.refresh import pin
 from neve.sql.applying import HASH, ORDINAL
 from neve.sql.columns import parse_type
 from neve.sql.delta import Analysis, Version, full
@@ -40,8 +40,6 @@ def validate(context: Context, asked: CreateDynamic) -> Analysis:
 
 def check_options(name: TableName, options: DynamicOptions, analysis: Analysis) -> None:
     """Refuses options that a query cannot have."""
-    if options.cardinality_threshold != THRESHOLD:
-        raise Unsupported("CARDINALITY_THRESHOLD is not supported yet", hint="leave it out")
     if options.refresh_mode == "INCREMENTAL" and not analysis.incremental:
         said = "; ".join(map(str, analysis.reasons))
         raise Refused(f"{name} cannot follow changes: {said}", hint="use REFRESH_MODE = AUTO or FULL")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from neve.engine.refresh import compare, examples, kept, provide
+from neve.engine.refresh import compare, count, examples, held, provide
 from neve.errors import InvalidInput
 from neve.model.names import TableName
 from neve.model.refresh import Difference, DifferingRow
 from neve.plan.graph import choose, waves
 from neve.services.context import Context
+from neve.services.dynamic.carrying import STORED, provide_all, unfrozen
+from neve.services.dynamic.deciding import Pins, decide, frontier_of
 from neve.services.dynamic.definitions import Definition, all_definitions
-from neve.services.dynamic.refresh import STORED, Pins, decide, frontier_of, provide_all, unfrozen
 from neve.services.look import live_rows
 from neve.sql.delta import Version, full
 
@@ -50,7 +51,8 @@ def _verify(context: Context, definition: Definition, *, shown: int) -> Differen
     query = full(refresh.analysis, Version.NEW, moment=frontier.at)
     provide_all(spark, query, refresh)
     provide(spark, STORED, name, refresh.base, query.columns)
-    with kept(unfrozen(compare(spark, query.sql, STORED, query.columns), definition)) as found:
+    with held(unfrozen(compare(spark, query.sql, STORED, query.columns), definition)) as changes:
+        found = count(changes)
         missing = examples(spark, query.columns, come=True, most=shown) if found.inserted else []
         surplus = examples(spark, query.columns, come=False, most=shown) if found.deleted else []
         return Difference(
@@ -58,6 +60,6 @@ def _verify(context: Context, definition: Definition, *, shown: int) -> Differen
             rows=live_rows(facts),
             missing=found.inserted,
             surplus=found.deleted,
-            missing_rows=[DifferingRow(count=count, row=row) for row, count in missing],
-            surplus_rows=[DifferingRow(count=count, row=row) for row, count in surplus],
+            missing_rows=[DifferingRow(count=times, row=row) for row, times in missing],
+            surplus_rows=[DifferingRow(count=times, row=row) for row, times in surplus],
         )

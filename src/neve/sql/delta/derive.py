@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,13 +25,15 @@ class DeltaQuery:
     """Spark SQL over relations that the caller provides under the names in `reads`.
 
     The text of a derivation gives the columns of the stored table, hidden ones included, and `_w`: net, so no row comes
-    twice and no weight is 0. That of a full computation gives the stored columns alone.
+    twice and no weight is 0. That of a full computation gives the stored columns alone. `place` is a further column of
+    a derivation: where the stored row that goes lies, NULL for rows that come.
     """
 
     tree: exp.Query
     reads: tuple[Read, ...]
     columns: tuple[str, ...]
     apply: Apply
+    place: str | None = None
 
     @property
     def sql(self) -> str:
@@ -38,10 +41,13 @@ class DeltaQuery:
         return self.tree.sql("spark", pretty=True)
 
 
-def derive(analysis: Analysis, changed: frozenset[str], *, moments: Moments | None = None) -> DeltaQuery | None:
+def derive(
+    analysis: Analysis, changed: frozenset[str], *, moments: Moments | None = None, places: bool = False
+) -> DeltaQuery | None:
     """The net changes of the result when these sources have changed; None when that cannot change it.
 
-    `moments` are needed for a query that compares with the present moment (`analysis.timed`).
+    `moments` are needed for a query that compares with the present moment (`analysis.timed`). With `places` the text
+    also says where the rows that go lie, if it reads them from the stored table and each has a key of its own.
 
     Raises:
         Unsupported: the query cannot follow changes.
@@ -56,6 +62,8 @@ def derive(analysis: Analysis, changed: frozenset[str], *, moments: Moments | No
     script = Script(analysis.names, names, at)
     if not script.moves(shape.root):
         return None
+    if places and shape.apply.kind == "keyed":
+        script.place = _unlike(script, [name for name, _ in shape.fields])
     query = _changes(script, shape)
     return None if query is None else _finished(script, shape, _netted(script, shape, query))
 
@@ -73,6 +81,12 @@ def full(analysis: Analysis, version: Version = Version.NEW, *, moment: datetime
     rows = script.rows(shape.root, version)
     picked = [(name, c.ref) for name, c in shape.fields]
     return _finished(script, shape, script.projected(rows, picked))
+
+
+def _unlike(script: Script, stored: Sequence[str]) -> str:
+    """A name for the place of a row that no column of the stored table has."""
+    taken = {name.lower() for name in stored}
+    return next(name for name in iter(lambda: script.names.fresh("place"), "") if name.lower() not in taken)
 
 
 def _shape(analysis: Analysis) -> Shape:
@@ -109,7 +123,7 @@ def replaced(script: Script, shape: Shape, keys: Keys | None) -> exp.Query:
     """Stored rows with touched keys go, and come as the query has them now."""
     gone = weighed(stored(script, shape, keys), -1)
     come = as_select(script, script.rows(shape.root, Version.NEW, keys), shape.root)
-    picked = select(pick(_columns(shape)), script.name(come, "come"))
+    picked = select([*pick(_columns(shape)), *script.nowhere], script.name(come, "come"))
     return union_all([gone, weighed(picked, 1)])
 
 
@@ -117,6 +131,8 @@ def stored(script: Script, shape: Shape, keys: Keys | None) -> exp.Select:
     """Rows of the stored table, under the operators' names; with keys, those that they touch."""
     relation = script.read(None, "stored", [name for name, _ in shape.fields])
     picked = items([(c.name, column(name, relation)) for name, c in shape.fields])
+    if script.place is not None:
+        picked.append(named(script.place, column(script.place, relation)))
     rows = select(picked, relation)
     if keys is None or not keys.pairs:
         return rows
@@ -134,7 +150,8 @@ def _columns(shape: Shape) -> tuple[Column, ...]:
 def _netted(script: Script, shape: Shape, query: exp.Query) -> exp.Query:
     relation = script.name(query, "changes")
     weight = total(column(WEIGHT))
-    built = select([*_named(shape), named(WEIGHT, weight)], relation)
+    place = [] if script.place is None else [named(script.place, exp.Max(this=column(script.place)))]
+    built = select([*_named(shape), *place, named(WEIGHT, weight)], relation)
     built = built.group_by(*(c.ref for c in _columns(shape)), copy=False)
     return built.having(exp.NEQ(this=weight.copy(), expression=number(0)), copy=False)
 
@@ -147,7 +164,7 @@ def _finished(script: Script, shape: Shape, query: exp.Query) -> DeltaQuery:
     tree = script.finish(query)
     names = tuple(name for name, _ in shape.fields)
     reads = tuple(script.reads[name] for name in sorted(script.reads))
-    return DeltaQuery(tree, reads, names, shape.apply)
+    return DeltaQuery(tree, reads, names, shape.apply, script.place)
 
 
 def _as_written(analysis: Analysis, version: Version) -> DeltaQuery:

@@ -9,7 +9,7 @@ from sqlglot import exp
 from neve.sql.delta.binding.types import DOUBLE, LONG, decimal_of
 from neve.sql.delta.columns import WEIGHT, Column, column, substitute
 from neve.sql.delta.columns import relation as relation_of
-from neve.sql.delta.operators import Version
+from neve.sql.delta.operators import Keys, Version
 from neve.sql.delta.rules.rows import Project
 from neve.sql.delta.rules.state import Part, State
 from neve.sql.delta.script import Script
@@ -30,11 +30,15 @@ class Merge:
         self.taken = {p.column.name: fresh(f"del_{p.column.name}") for p in state.parts if p.kind in ("min", "max")}
         self.old = {c.name: fresh(f"old_{c.name}") for c in self._stored_columns()}
         self.there = fresh("old_there")
+        self.lies = None if script.place is None else fresh("old_place")
 
     def changes(self, relation: str) -> exp.Query:
         """Changes of the stored rows, out of the changes of the aggregate's input."""
         joined = self.script.name(self._joined(relation), "touched")
-        gone = [*items([(c.name, column(self.old[c.name])) for c in self._stored_columns()]), named(WEIGHT, number(-1))]
+        old: list[Item] = [(c.name, column(self.old[c.name])) for c in self._stored_columns()]
+        if self.script.place is not None and self.lies is not None:
+            old.append((self.script.place, column(self.lies)))
+        gone = [*items(old), named(WEIGHT, number(-1))]
         terms: list[exp.Query] = [select(gone, joined, column(self.there))]
         terms += [self._come(rows) for rows in self._groups(joined)]
         return union_all(terms)
@@ -55,23 +59,29 @@ class Merge:
     def _joined(self, relation: str) -> exp.Select:
         """Each touched key with its increments and its stored row, if there is one."""
         added = self.script.name(self._increments(relation), "added")
-        stored = self.script.name(self._stored(), "stored_rows")
+        stored = self.script.name(self._stored(added), "stored_rows")
         known = dict(self.shape.fields)
         same = [
             exp.NullSafeEQ(this=c.ref, expression=column(self.old[known[name].name]))
             for c, name in zip(self.keys, self.shape.apply.keys, strict=True)
         ]
         names = [*(c.name for c in self.keys), *self.added.values(), *self.taken.values(), *self.old.values()]
+        names += [] if self.lies is None else [self.lies]
         there = exp.func("coalesce", column(self.there), exp.false())
         picked = [*items([(name, column(name)) for name in names]), named(self.there, there)]
         return select(picked, added).join(
             relation_of(stored), on=exp.and_(*same) if same else exp.true(), join_type="left", copy=False
         )
 
-    def _stored(self) -> exp.Select:
+    def _stored(self, added: str) -> exp.Select:
+        """Stored rows of touched keys: found first, so that the join with what is added is one of few rows."""
         relation = self.script.read(None, "stored", [name for name, _ in self.shape.fields])
         pairs: list[Item] = [(self.old[c.name], column(name, relation)) for name, c in self.shape.fields]
-        return select(items([*pairs, (self.there, exp.true())]), relation)
+        if self.script.place is not None and self.lies is not None:
+            pairs.append((self.lies, column(self.script.place, relation)))
+        touched = zip((column(name, relation) for name in self.shape.apply.keys), self.keys, strict=True)
+        keys = Keys(added, tuple((own, key.name) for own, key in touched))
+        return select(items([*pairs, (self.there, exp.true())]), relation, keys.condition if self.keys else None)
 
     # --------------------------------------------------------------------------------------------------- new groups
 
@@ -154,7 +164,7 @@ class Merge:
                 query = self.script.projected(query, [(c.name, e) for c, e in step.outputs])
         relation = self.script.name(query, "come")
         picked = items([(c.name, c.ref) for c in self._stored_columns()])
-        return select([*picked, named(WEIGHT, number(1))], relation)
+        return select([*picked, *self.script.nowhere, named(WEIGHT, number(1))], relation)
 
 
 def merged(script: Script, shape: Shape) -> exp.Query | None:

@@ -24,13 +24,15 @@ class Read:
     """A relation that whoever runs the text must provide under this name.
 
     `delta` is the net changes of a source with the weight `_w`; `old` and `new` are the source at either end, and
-    `stored` is the table that the query fills, hidden columns included.
+    `stored` is the table that the query fills, hidden columns included. `place` is a further column that says where
+    each row lies, to be provided as a structure of its file and its position there.
     """
 
     relation: str
     kind: Kind
     source: str | None
     columns: tuple[str, ...]
+    place: str | None = None
 
 
 class Script:
@@ -42,6 +44,7 @@ class Script:
         self.names = names.copy()
         self.changed = changed
         self._moments = moments or {}
+        self.place: str | None = None
         self.reads: dict[str, Read] = {}
         self._relations: dict[tuple[str | None, Kind], str] = {}
         self._named: dict[int, tuple[str, exp.Query]] = {}
@@ -61,8 +64,13 @@ class Script:
         name = self._relations[key]
         known = self.reads[name].columns if name in self.reads else ()
         merged = tuple(dict.fromkeys([*known, *columns]))
-        self.reads[name] = Read(name, kind, source, merged)
+        self.reads[name] = Read(name, kind, source, merged, self.place if kind == "stored" else None)
         return name
+
+    @property
+    def nowhere(self) -> list[exp.Expr]:
+        """The place of a row that comes, where places are told."""
+        return [] if self.place is None else [named(self.place, exp.null())]
 
     def name(self, query: exp.Query, wish: str) -> str:
         """The name of a query, which becomes a common table expression; asked again, the same name."""

@@ -1,0 +1,237 @@
+"""A decided refresh carried out on Spark: its changes computed once, and applied in the way that is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from neve.engine.finding import Places, find_and_write_bag, find_keyed, measure_bag, write_keyed
+from neve.engine.refresh import (
+    Applied,
+    apply_changes,
+    compare,
+    count,
+    hashed,
+    held,
+    load_all,
+    plan_small,
+    provide,
+    provide_changes,
+    size_of,
+)
+from neve.engine.row_delta import RowDelta, row_delta
+from neve.engine.staging import publish, staged
+from neve.errors import JobFailed
+from neve.model.names import TableName
+from neve.model.refresh import CommittedRefresh
+from neve.model.results import Reason
+from neve.plan.applying import MOST_FILES, MOST_MATCHED, ApplyPlan, plan_apply, settle_apply
+from neve.services.context import Context
+from neve.services.dynamic.deciding import Refresh, move_on
+from neve.services.dynamic.definitions import FRONTIER, REFRESH, Definition
+from neve.services.dynamic.marking import mark
+from neve.services.ledger import branch_of
+from neve.services.look import RUN_ID
+from neve.services.runs import Progress
+from neve.sql.delta import DeltaQuery, Moments, Version, derive, full
+from neve.sql.freezing import thawed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STORED = "_neve_stored"
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedOut:
+    """What became of the rows, and by which way; no way when nothing was written."""
+
+    applied: Applied
+    plan: ApplyPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Changes that are held on Spark, to be applied."""
+
+    context: Context
+    spark: SparkSession
+    refresh: Refresh
+    run: Progress
+    query: DeltaQuery
+    changes: DataFrame
+
+    def summary(self, done: Applied, plan: ApplyPlan) -> Mapping[str, str]:
+        return _summary(self.refresh, self.run, done, plan)
+
+    @property
+    def keyed(self) -> bool:
+        return self.query.apply.kind == "keyed"
+
+
+def carry_out(context: Context, refresh: Refresh, run: Progress) -> CarriedOut:
+    """Computes what the refresh decided, and commits it once.
+
+    Raises:
+        CommitConflict: the table was written to meanwhile; nothing was changed.
+        JobFailed: a row that is to go is not there.
+    """
+    from neve.engine.session import fresh_session
+
+    spark = fresh_session(context.session.spark)
+    if refresh.before is None and (refresh.is_empty or refresh.definition.options.immutable_where is None):
+        return CarriedOut(_write_all(context, spark, refresh, run))
+    plan = plan_apply(refresh.facts, changed_rows=refresh.changed_rows)
+    if plan.way == "row_delta" and refresh.action == "INCREMENTAL":
+        plan_small(spark)
+    query = _query(refresh, places=plan.way == "row_delta")
+    if query is None:
+        move_on(context, refresh)
+        return CarriedOut(Applied(0, 0))
+    changes = unfrozen(_changes(spark, query, refresh), refresh.definition)
+    with held(changes if query.apply.kind == "keyed" else hashed(changes, query.columns)) as kept:
+        return _apply(_Work(context, spark, refresh, run, query, kept), plan)
+
+
+def unfrozen(changes: DataFrame, definition: Definition) -> DataFrame:
+    """Net changes of rows that may change: a frozen one neither comes nor goes."""
+    predicate = definition.options.immutable_where
+    return changes if predicate is None else changes.where(thawed(predicate))
+
+
+def provide_all(spark: SparkSession, query: DeltaQuery, refresh: Refresh) -> None:
+    """Every relation that a text reads, under its name."""
+    for read in query.reads:
+        if read.source is None:
+            provide(spark, read.relation, refresh.table, refresh.base, read.columns, place=read.place)
+            continue
+        name = TableName.parse(read.source)
+        if read.kind == "delta":
+            small = refresh.changed_rows <= MOST_MATCHED
+            provide_changes(refresh.changes[name].frame(spark), read.relation, small=small)
+        else:
+            side = refresh.before if read.kind == "old" and refresh.before is not None else refresh.after
+            provide(spark, read.relation, name, side.sources[str(name)].snapshot, read.columns)
+
+
+def _query(refresh: Refresh, *, places: bool) -> DeltaQuery | None:
+    if refresh.action == "INCREMENTAL" and refresh.before is not None:
+        moments = Moments(refresh.before.at, refresh.after.at)
+        return derive(refresh.analysis, frozenset(map(str, refresh.changes)), moments=moments, places=places)
+    return full(refresh.analysis, Version.NEW, moment=refresh.after.at)
+
+
+def _changes(spark: SparkSession, query: DeltaQuery, refresh: Refresh) -> DataFrame:
+    provide_all(spark, query, refresh)
+    if refresh.action == "INCREMENTAL":
+        return spark.sql(query.sql)
+    provide(spark, STORED, refresh.table, refresh.base, query.columns)
+    return compare(spark, query.sql, STORED, query.columns)
+
+
+def _apply(work: _Work, plan: ApplyPlan) -> CarriedOut:
+    if plan.way == "row_delta" and work.keyed and work.query.place is None:
+        plan = ApplyPlan("merge", Reason(code="no_places", detail="a full computation does not tell where rows lie"))
+    if plan.way == "merge" or work.refresh.base is None:
+        return _merge(work, plan, count(work.changes))
+    with row_delta(work.spark, work.refresh.table, base=work.refresh.base) as delta:
+        done, settled = _row_delta_keyed(work, plan, delta) if work.keyed else _row_delta_bag(work, plan, delta)
+        if settled.way == "row_delta" and done != Applied(0, 0):
+            return CarriedOut(done, settled)
+    return _merge(work, settled, done)
+
+
+def _row_delta_keyed(work: _Work, plan: ApplyPlan, delta: RowDelta) -> tuple[Applied, ApplyPlan]:
+    most = write_keyed(delta, work.changes, few=work.refresh.changed_rows <= MOST_MATCHED)
+    if most == Applied(0, 0):
+        return most, plan
+    settled = settle_apply(plan, keyed=True, inserted=most.inserted, deleted=most.deleted, size=0)
+    if settled.way == "merge" or work.query.place is None:
+        return count(work.changes), settled
+    places = find_keyed(work.changes, work.query.place) if most.deleted else {}
+    done = replace(most, deleted=sum(map(len, places.values())))
+    return done, _commit(work, settled, delta, places, done)
+
+
+def _row_delta_bag(work: _Work, plan: ApplyPlan, delta: RowDelta) -> tuple[Applied, ApplyPlan]:
+    done, ranges = measure_bag(work.changes, work.query.columns)
+    if done == Applied(0, 0):
+        return done, plan
+    size = size_of(work.changes)
+    settled = settle_apply(plan, keyed=False, inserted=done.inserted, deleted=done.deleted, size=size)
+    if settled.way == "merge":
+        return done, settled
+    places = find_and_write_bag(work.spark, delta, work.query.columns, ranges, done)
+    return done, _commit(work, settled, delta, places, done)
+
+
+def _commit(work: _Work, plan: ApplyPlan, delta: RowDelta, places: Places, done: Applied) -> ApplyPlan:
+    """Commits, or says why another way must be taken; nothing is changed then."""
+    if len(places) > MOST_FILES:
+        detail = f"rows go from {len(places):,} files, more than {MOST_FILES:,}"
+        return ApplyPlan("merge", Reason(code="many_files", detail=detail))
+    lineage = work.context.catalog.lineage(work.refresh.table)
+    marked, why = mark(work.context, lineage, delta.base, places)
+    if why is not None:
+        return ApplyPlan("merge", why)
+    if len(marked) != len(places):
+        raise JobFailed(f"rows of {work.refresh.table} to be removed lie in files that are not its own")
+    work.run.snapshot_after = delta.commit(marked, work.summary(done, plan))
+    return plan
+
+
+def _merge(work: _Work, plan: ApplyPlan, done: Applied) -> CarriedOut:
+    """By MERGE; where no row changed, only the frontier moves on."""
+    refresh, apply = work.refresh, work.query.apply
+    if done == Applied(0, 0):
+        move_on(work.context, refresh)
+        return CarriedOut(done)
+    with staged(work.spark, refresh.table, branch_of(work.run.run_id), base=refresh.base) as branch:
+        apply_changes(
+            work.spark, branch, work.query.columns, kind=apply.kind, keys=apply.keys, summary=work.summary(done, plan)
+        )
+        work.run.snapshot_after = publish(work.spark, branch, base=refresh.base)
+    return CarriedOut(done, plan)
+
+
+def _write_all(context: Context, spark: SparkSession, refresh: Refresh, run: Progress) -> Applied:
+    """Fills an empty table, or one with rows that somebody else wrote: those may be wrong in what is hidden, too, so
+    that nothing of them can be relied on to find them by."""
+    query = full(refresh.analysis, Version.NEW, moment=refresh.after.at)
+    provide_all(spark, query, refresh)
+    done = None
+    if not refresh.is_empty:
+        provide(spark, STORED, refresh.table, refresh.base, query.columns)
+        done = count(compare(spark, query.sql, STORED, query.columns))
+    with staged(spark, refresh.table, branch_of(run.run_id), base=refresh.base) as branch:
+        load_all(
+            spark,
+            branch,
+            query.sql,
+            query.columns,
+            hashed=query.apply.kind != "keyed",
+            summary=_summary(refresh, run, done),
+            replace=done is not None,
+        )
+        run.snapshot_after = publish(spark, branch, base=refresh.base)
+    current = context.catalog.facts(refresh.table).current
+    return done or Applied((current.rows if current else 0) or 0, 0)
+
+
+def _summary(
+    refresh: Refresh, run: Progress, done: Applied | None = None, plan: ApplyPlan | None = None
+) -> Mapping[str, str]:
+    """What the commit says of itself: enough to write the history of refreshes from it."""
+    told = CommittedRefresh(
+        action=refresh.action,
+        reason=refresh.reason,
+        trigger=refresh.trigger,
+        round_id=refresh.round_id,
+        rows_inserted=done.inserted if done else None,
+        rows_deleted=done.deleted if done else 0,
+        rows_changed_in_sources=refresh.changed_rows,
+        strategy=plan.way if plan else None,
+        estimates=None if refresh.estimate is None else refresh.estimate.model_dump(),
+    )
+    return {RUN_ID: run.run_id, FRONTIER: refresh.after.model_dump_json(), REFRESH: told.model_dump_json()}

@@ -1,0 +1,240 @@
+"""Changes put into dynamic tables by both ways: rows marked and added in one commit, and a MERGE on a branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.histories import quick_session
+
+from neve.engine.row_delta import RowDelta
+from neve.errors import CommitConflict
+from neve.lake import Lake
+from neve.model.names import TableName
+from neve.model.results import Reason
+from neve.plan.applying import ApplyPlan
+from neve.services.dynamic import carrying
+
+SUMS = "SELECT k, count(*) AS n, sum(m) AS total FROM {ns}.s GROUP BY k"
+QUERIES = {
+    "sums": ("", SUMS),
+    "sums_by_key": ("PARTITIONED BY (bucket(2, k)) CLUSTER BY (n)", SUMS),
+    "kinds": ("", "SELECT k, count(DISTINCT x) AS xs, max(d) AS last FROM {ns}.s GROUP BY k"),
+    "floats": ("", "SELECT x, count(*) AS n FROM {ns}.s GROUP BY x"),
+    "bag": ("", "SELECT k, x, d FROM {ns}.s WHERE m IS NOT NULL"),
+    "bag_by_day": ("PARTITIONED BY (d) CLUSTER BY (k)", "SELECT s.d, s.k, r.name FROM {ns}.s JOIN {ns}.r ON s.k = r.k"),
+    "total": ("", "SELECT count(*) AS n, sum(m) AS total FROM {ns}.s"),
+}
+BOTH_WAYS = [query for query in QUERIES if query != "sums"]
+NAN, ZERO = "CAST('NaN' AS DOUBLE)", "CAST('-0.0' AS DOUBLE)"
+HISTORY = {
+    "rows come, some equal to others": [
+        f"INSERT INTO {{ns}}.s VALUES (1, 1, {NAN}, DATE'2024-01-01'), (null, 5, 0.0, null), (3, 2, {ZERO}, null)"
+    ],
+    "one of equal rows goes, keys move": [
+        "DELETE FROM {ns}.s WHERE m = 7",
+        "UPDATE {ns}.s SET k = 2 WHERE k IS NULL AND m = 5",
+        "UPDATE {ns}.r SET name = 'other' WHERE k = 2",
+    ],
+    "targets are compacted": [],
+    "from the same files again, and equal ones come": [
+        "DELETE FROM {ns}.s WHERE k = 1 AND d = DATE'2024-01-01'",
+        f"INSERT INTO {{ns}}.s VALUES (2, 3, 1.5, DATE'2024-01-02'), (2, 3, 1.5, DATE'2024-01-02'),"
+        f" (null, 1, {NAN}, null)",
+    ],
+    "everything goes": ["DELETE FROM {ns}.s"],
+    "and something comes": [f"INSERT INTO {{ns}}.s VALUES (1, 1, {ZERO}, null), (1, 1, 0.0, null)"],
+}
+
+
+class Lakes:
+    """A source, a second one to join, and each query as two tables: one takes the row delta, the other the MERGE."""
+
+    def __init__(self, lake: Lake, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lake, self.namespace, self._patch = lake, namespace, monkeypatch
+        self.spark: SparkSession = quick_session(lake)
+        lake.tables.create(f"{namespace}.s", "k bigint, m decimal(10,2), x double, d date")
+        lake.tables.create(f"{namespace}.r", "k bigint, name string")
+        self.write(
+            "INSERT INTO {ns}.r VALUES (1, 'a'), (2, 'b'), (3, null)",
+            f"INSERT INTO {{ns}}.s VALUES (1, 1, 1.5, DATE'2024-01-01'), (1, 1, 1.5, DATE'2024-01-01'),"
+            f" (2, 7, 1.5, DATE'2024-01-02'), (2, 3, 1.5, DATE'2024-01-02'), (2, 3, 1.5, DATE'2024-01-02'),"
+            f" (null, null, {NAN}, null), (3, 4, {ZERO}, DATE'2024-02-01'), (3, 4, 0.0, DATE'2024-02-01')",
+        )
+
+    def write(self, *statements: str) -> None:
+        for statement in statements:
+            self.spark.sql(statement.replace("{ns}", f"lake.{self.namespace}")).collect()
+
+    def declare(self, name: str, query: str) -> None:
+        options, text = QUERIES[query]
+        self.lake.dynamic.create(
+            f"CREATE DYNAMIC TABLE {self.namespace}.{name} TARGET_LAG = '5 minutes' {options} AS "
+            + text.replace("{ns}", self.namespace)
+        )
+
+    def refresh(self, *names: str, way: str = "row_delta") -> dict[str, Any]:
+        if way == "merge":
+            asked = ApplyPlan("merge", Reason(code="asked", detail="a test asks for it"))
+            self._patch.setattr(carrying, "plan_apply", lambda *_, **__: asked)
+        try:
+            done = self.lake.dynamic.refresh([f"{self.namespace}.{name}" for name in names])
+        finally:
+            self._patch.undo()
+        return {TableName.parse(receipt.table).name: receipt for receipt in done}
+
+    def check(self, name: str, query: str) -> None:
+        """The oracle: both ways EXCEPT ALL of the query as it was written; and equal rows are numbered from 1 on."""
+        shown = [column.name for column in self.lake.table(f"{self.namespace}.{name}").show().columns]
+        visible = ", ".join(column for column in shown if not column.startswith("_neve_"))
+        text = QUERIES[query][1].replace("{ns}", f"lake.{self.namespace}")
+        table = f"lake.{self.namespace}.{name}"
+        sides = (f"SELECT {visible} FROM {table}", f"SELECT {visible} FROM ({text})")
+        wrong = [f"({one} EXCEPT ALL {other})" for one, other in (sides, sides[::-1])]
+        assert self.spark.sql(f"SELECT * FROM ({wrong[0]} UNION ALL {wrong[1]})").collect() == [], name
+        if "_neve_ordinal" in shown:
+            odd = f"SELECT 1 FROM {table} GROUP BY _neve_hash, {visible} HAVING max(_neve_ordinal) <> count(*)"
+            assert self.spark.sql(odd).collect() == [], f"{name}: equal rows are not numbered one by one"
+
+
+@pytest.fixture
+def lakes(spark_lake: Lake, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Lakes:
+    return Lakes(spark_lake, namespace, monkeypatch)
+
+
+def test_both_ways_over_the_same_history(lakes: Lakes) -> None:
+    for query in BOTH_WAYS:
+        lakes.declare(query, query)
+        lakes.declare(f"{query}_merged", query)
+    for step, statements in HISTORY.items():
+        lakes.write(*statements)
+        if step == "targets are compacted":
+            for query in BOTH_WAYS:
+                target = f"lake.{lakes.namespace}.{query}"
+                lakes.write(
+                    f"CALL lake.system.rewrite_data_files(table => '{target}', options => map('rewrite-all', 'true'))"
+                )
+            continue
+        fast, merged = lakes.refresh(*BOTH_WAYS), lakes.refresh(*(f"{q}_merged" for q in BOTH_WAYS), way="merge")
+        for query in BOTH_WAYS:
+            one, other = fast[query], merged[f"{query}_merged"]
+            assert (one.refresh, one.rows_inserted, one.rows_deleted) == (
+                (other.refresh, other.rows_inserted, other.rows_deleted)
+            ), (step, query)
+            if one.rows_inserted + one.rows_deleted:
+                assert (one.strategy, other.strategy) == ("row_delta", "merge"), (step, query)
+            lakes.check(query, query)
+            lakes.check(f"{query}_merged", query)
+
+
+RIVALS: dict[str, tuple[str, Callable[[Lakes], object]]] = {
+    "append": ("bag_by_day", lambda it: it.write("INSERT INTO {ns}.bag_by_day SELECT * FROM {ns}.bag_by_day LIMIT 1")),
+    "delete": ("bag_by_day", lambda it: it.write("DELETE FROM {ns}.bag_by_day WHERE k = 3 AND name IS NULL")),
+    "delete of a whole file elsewhere": (
+        "bag_by_day",
+        lambda it: it.write("DELETE FROM {ns}.bag_by_day WHERE d = DATE'2024-02-01'"),
+    ),
+    "compaction": (
+        "sums",
+        lambda it: it.write(
+            f"CALL lake.system.rewrite_data_files(table => 'lake.{it.namespace}.sums',"
+            " options => map('rewrite-all', 'true'))"
+        ),
+    ),
+    "refresher": ("sums", lambda it: it.refresh("sums")),
+}
+
+
+@pytest.mark.parametrize("moment", ["_attempt", "_row_delta"])
+def test_a_rival_between_reading_and_committing_wins(
+    lakes: Lakes, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Before the last look at the table, and between that look and the commit."""
+    for query in ("bag_by_day", "sums"):
+        lakes.declare(query, query)
+    real = getattr(RowDelta, moment)
+    for rival, (table, act) in RIVALS.items():
+        lakes.write("INSERT INTO {ns}.s VALUES (1, 1, 1.5, DATE'2024-01-01')", "DELETE FROM {ns}.s WHERE m = 7")
+
+        def disturbed(self: RowDelta, *args: Any, act: Callable[[Lakes], object] = act) -> Any:
+            setattr(RowDelta, moment, real)
+            act(lakes)
+            return real(self, *args)
+
+        setattr(RowDelta, moment, disturbed)
+        try:
+            with pytest.raises(CommitConflict):
+                lakes.lake.dynamic.refresh([f"{lakes.namespace}.{table}"])
+        finally:
+            setattr(RowDelta, moment, real)
+        assert strays(lakes, table) == set(), f"{rival}: the loser left files behind"
+        lakes.refresh(table)
+        lakes.check(table, table)
+        lakes.write("INSERT INTO {ns}.s VALUES (2, 7, 1.5, DATE'2024-01-02')")
+        lakes.refresh(table)
+    lakes.refresh("bag_by_day", "sums")
+    lakes.check("bag_by_day", "bag_by_day")
+    lakes.check("sums", "sums")
+
+
+def test_a_rival_that_changes_no_row_does_not_matter(lakes: Lakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    lakes.declare("sums", "sums")
+    lakes.write("INSERT INTO {ns}.s VALUES (1, 1, 1.5, null)")
+    real = RowDelta._row_delta
+
+    def disturbed(self: RowDelta, *args: Any) -> Any:
+        monkeypatch.setattr(RowDelta, "_row_delta", real)
+        lakes.lake.table(f"{lakes.namespace}.sums").set({"mine": "1"})
+        return real(self, *args)
+
+    monkeypatch.setattr(RowDelta, "_row_delta", disturbed)
+    (receipt,) = lakes.lake.dynamic.refresh([f"{lakes.namespace}.sums"])
+    assert receipt.strategy == "row_delta"
+    lakes.check("sums", "sums")
+    assert strays(lakes, "sums") == set()
+
+
+def test_few_changes_take_few_jobs_and_one_commit(lakes: Lakes) -> None:
+    """Keyed rows: the changes to every task, rows written, places collected. A bag is counted and looked up besides."""
+    for query in ("sums", "bag"):
+        lakes.declare(query, query)
+    for statement in ("INSERT INTO {ns}.s VALUES (1, 1, 1.5, null)", "DELETE FROM {ns}.s WHERE m = 7"):
+        lakes.write(statement)
+        for query, most in (("sums", 3), ("bag", 5)):
+            snapshots = len(lakes.lake.table(f"{lakes.namespace}.{query}").history())
+            jobs = jobs_of(lakes, partial(lakes.refresh, query))
+            assert len(jobs) <= most, (statement, query, jobs)
+            assert len(lakes.lake.table(f"{lakes.namespace}.{query}").history()) == snapshots + 1
+        assert jobs_of(lakes, lambda: lakes.refresh("sums", "bag")) == [], "nothing is new"
+
+
+def jobs_of(lakes: Lakes, act: Callable[[], object]) -> list[str]:
+    """The jobs that Spark runs meanwhile, each by the name of its last stage."""
+    context: Any = lakes.spark.sparkContext._jsc.sc()
+    before = context.dagScheduler().numTotalJobs()
+    act()
+    tracker, found = context.statusTracker(), []
+    for job in range(before, context.dagScheduler().numTotalJobs()):
+        info = tracker.getJobInfo(job)
+        stage = tracker.getStageInfo(max(info.get().stageIds())) if info.isDefined() else info
+        found.append(stage.get().name() if stage.isDefined() else "unknown")
+    return found
+
+
+def strays(lakes: Lakes, name: str) -> set[str]:
+    """Files in the table's folder that no snapshot names. Iceberg's catalog itself leaves the metadata of a commit that
+    lost."""
+    table = f"lake.{lakes.namespace}.{name}"
+    known = [
+        *(f"SELECT file_path FROM {table}.{kind}" for kind in ("all_data_files", "all_delete_files")),
+        f"SELECT path FROM {table}.all_manifests",
+        f"SELECT manifest_list FROM {table}.snapshots",
+    ]
+    named = {Path(row[0].removeprefix("file:")).name for row in lakes.spark.sql(" UNION ".join(known)).collect()}
+    location = Path(lakes.lake.table(f"{lakes.namespace}.{name}").show().location.removeprefix("file:"))
+    there = {path.name for path in location.rglob("*") if path.is_file() and not path.name.startswith(".")}
+    return {file for file in there - named if not file.endswith(".metadata.json")}

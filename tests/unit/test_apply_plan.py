@@ -1,0 +1,54 @@
+"""How changes are put into a stored table: a row delta under bounds, else a MERGE; and the file of vectors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pyroaring import BitMap64
+
+from neve.files.puffin import vectors_file
+from neve.files.vectors import decode_vector
+from neve.model.results import Reason
+from neve.plan.applying import MOST_BYTES, MOST_MATCHED, MOST_ROWS, ApplyPlan, settle_apply
+
+FEW = ApplyPlan("row_delta", Reason(code="few_rows", detail="at most 5 rows changed in the sources"))
+
+
+@pytest.mark.parametrize(
+    ("keyed", "inserted", "deleted", "size", "code"),
+    [
+        (True, 3, 2, 0, "few_rows"),
+        (True, MOST_ROWS * 9, MOST_ROWS, MOST_BYTES * 9, "few_rows"),
+        (True, 0, MOST_ROWS + 1, 0, "many_rows"),
+        (False, MOST_MATCHED - 1, 1, MOST_BYTES, "few_rows"),
+        (False, MOST_MATCHED, 1, 0, "many_rows"),
+        (False, 1, 1, MOST_BYTES + 1, "many_bytes"),
+    ],
+)
+def test_what_comes_to_the_driver_and_to_every_task_is_bounded(
+    keyed: bool, inserted: int, deleted: int, size: int, code: str
+) -> None:
+    plan = settle_apply(FEW, keyed=keyed, inserted=inserted, deleted=deleted, size=size)
+    assert (plan.way, plan.reason.code) == ("row_delta" if code == "few_rows" else "merge", code)
+
+
+def test_a_merge_stays_a_merge() -> None:
+    plan = ApplyPlan("merge", Reason(code="no_vectors", detail="format 2 has no deletion vectors"))
+    assert settle_apply(plan, keyed=True, inserted=1, deleted=1, size=1) == plan
+
+
+def test_a_file_of_vectors_is_a_puffin_file() -> None:
+    first, second = BitMap64([1, 7]), BitMap64([1 << 33])
+    content, places = vectors_file([("a.parquet", first), ("b.parquet", second)])
+    assert (content[:4], content[-4:]) == (b"PFA1", b"PFA1")
+    size = int.from_bytes(content[-12:-8], "little")
+    assert content[-12 - size - 4 : -12 - size] == b"PFA1"
+    blobs = json.loads(content[-12 - size : -12])["blobs"]
+    assert [blob["properties"] for blob in blobs] == [
+        {"referenced-data-file": "a.parquet", "cardinality": "2"},
+        {"referenced-data-file": "b.parquet", "cardinality": "1"},
+    ]
+    for blob, place, positions in zip(blobs, places, (first, second), strict=True):
+        assert (blob["offset"], blob["length"]) == (place.offset, place.size)
+        assert decode_vector(content[place.offset : place.offset + place.size], where="here") == positions
