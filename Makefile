@@ -10,7 +10,7 @@ RUN := scripts/run.sh
 export WORKERS SPARK_WORKERS
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-fast fuzz check fmt bench lock clean
+.PHONY: help setup demo test test-fast fuzz soak check fmt bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ fuzz: setup ## search further for changes that are derived, read or applied wron
 	@NEVE_FUZZ=$(or $(N),20000) $(RUN) pytest --quiet -n $(WORKERS) tests/property $(ARGS)
 	@FUZZ_SPARK=$(or $(SPARK_N),300) $(RUN) pytest --quiet -n $(SPARK_WORKERS) \
 		tests/spark/test_dynamic_fuzz.py tests/spark/test_changes_histories.py $(ARGS)
+
+soak: ## tests that take minutes each: all of TPC-H as dynamic tables
+	@scripts/setup.sh spark
+	@$(RUN) pytest --quiet -m soak tests/spark $(ARGS)
 
 check: ## form, lint, types, layers
 	@scripts/setup.sh python

@@ -23,11 +23,12 @@ step() {
     fi
 }
 
-step plain -m "not spark" --numprocesses "${WORKERS:-2}" "$@"
+step plain -m "not spark" --numprocesses "${WORKERS:-2}" --dist worksteal "$@"
 # Tests run much code seldom: Java's second compiler would cost a quarter of their time and never pay it back.
 export JAVA_TOOL_OPTIONS="${JAVA_TOOL_OPTIONS:-} -XX:TieredStopAtLevel=1"
-step spark -m spark --numprocesses "${SPARK_WORKERS:-2}" --dist loadfile "$@"
+step spark -m "spark and not soak" --numprocesses "${SPARK_WORKERS:-2}" --dist loadfile "$@"
 
 [ "$failed" -eq 0 ] || say "tests failed: see above"
 python scripts/name_not_run.py "$REPORTS" || failed=1
+say "left for \`make soak\`: tests of several minutes (marker soak)"
 exit "$failed"

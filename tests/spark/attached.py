@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 KILLED = -signal.SIGKILL
-_MODULES = ("neve.services.dynamic.tables", "neve.engine.changes.staged", "pyspark.sql", "pyiceberg.table")
+_MODULES = ("neve.services.dynamic.rounds", "neve.engine.changes.staged", "pyspark.sql", "pyiceberg.table")
 _EFFECTS = {
     "sql",
     "append",

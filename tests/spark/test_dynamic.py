@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from neve.engine.row_delta import RowDelta
 from neve.errors import ColumnNotFound, CommitConflict, InvalidInput, InvalidQuery, JobFailed, Refused, TableNotFound
@@ -84,7 +85,7 @@ class Work:
 
 
 @pytest.fixture
-def work(spark_lake: Lake, namespace: str) -> Work:
+def work(spark_lake: Lake, quick: SparkSession, namespace: str) -> Work:
     return Work(spark_lake, namespace)
 
 

@@ -28,8 +28,9 @@ from neve.lake import Lake
 from neve.model.names import TableName
 from neve.model.refresh import RefreshReceipt
 
-TABLES, STEPS = 12, 2
-CASES = int(os.environ.get("FUZZ_SPARK") or 60)  # not NEVE_…: Névé refuses what it does not know
+SEARCHED = os.environ.get("FUZZ_SPARK")  # not NEVE_…: Névé refuses what it does not know
+CASES = int(SEARCHED or 60)
+TABLES, STEPS = 12, 2 if SEARCHED else 1
 REGRESSIONS = sorted(Path(__file__).with_name("regressions").glob("*.json"))
 FAILED = Path(".reports") / "fuzz"
 MOMENTS = [datetime(2024, month, 10, tzinfo=UTC) for month in (1, 2, 3, 4)]  # dates of the rows lie between

@@ -129,7 +129,7 @@ def test_everything_that_a_table_reads_is_of_one_moment(work: Work) -> None:
     work.round("evens")
     done = work.round("both")
     assert {name: receipt.refresh for name, receipt in done.items()} == {"totals": "INCREMENTAL", "both": "INCREMENTAL"}
-    assert done["totals"].details == {"needed_by": work.named("both")}
+    assert done["totals"].details["needed_by"] == work.named("both")
     work.write("INSERT INTO {ns}.numbers VALUES (5, 50), (6, 60)")
     done = work.round(parallel=2)
     for name in ("totals", "evens"):  # at the same time, each with settings of its own

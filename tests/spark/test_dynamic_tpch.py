@@ -59,7 +59,8 @@ def tpch(spark_lake: Lake, quick: SparkSession, namespace: str, tmp_path: Path) 
     return tmp_path
 
 
-@pytest.mark.timeout(900)  # 66 refreshes, some of eight tables
+@pytest.mark.soak
+@pytest.mark.timeout(1800)  # 66 refreshes, some of eight tables
 def test_all_queries_follow_what_comes_goes_and_changes(
     spark_lake: Lake, quick: SparkSession, namespace: str, tpch: Path
 ) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.histories import quick_session
 
 from neve.engine.row_delta import RowDelta
 from neve.errors import CommitConflict
@@ -54,9 +53,8 @@ HISTORY = {
 class Lakes:
     """A source, a second one to join, and each query as two tables: one takes the row delta, the other the MERGE."""
 
-    def __init__(self, lake: Lake, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.lake, self.namespace, self._patch = lake, namespace, monkeypatch
-        self.spark: SparkSession = quick_session(lake)
+    def __init__(self, lake: Lake, spark: SparkSession, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lake, self.spark, self.namespace, self._patch = lake, spark, namespace, monkeypatch
         lake.tables.create(f"{namespace}.s", "k bigint, m decimal(10,2), x double, d date")
         lake.tables.create(f"{namespace}.r", "k bigint, name string")
         self.write(
@@ -78,13 +76,11 @@ class Lakes:
         )
 
     def refresh(self, *names: str, way: str = "row_delta") -> dict[str, Any]:
-        if way == "merge":
-            asked = ApplyPlan("merge", Reason(code="asked", detail="a test asks for it"))
-            self._patch.setattr(carrying, "plan_apply", lambda *_, **__: asked)
-        try:
+        with self._patch.context() as patch:
+            if way == "merge":
+                asked = ApplyPlan("merge", Reason(code="asked", detail="a test asks for it"))
+                patch.setattr(carrying, "plan_apply", lambda *_, **__: asked)
             done = self.lake.dynamic.refresh([f"{self.namespace}.{name}" for name in names])
-        finally:
-            self._patch.undo()
         return {TableName.parse(receipt.table).name: receipt for receipt in done}
 
     def check(self, name: str, query: str) -> None:
@@ -102,8 +98,8 @@ class Lakes:
 
 
 @pytest.fixture
-def lakes(spark_lake: Lake, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Lakes:
-    return Lakes(spark_lake, namespace, monkeypatch)
+def lakes(spark_lake: Lake, quick: SparkSession, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Lakes:
+    return Lakes(spark_lake, quick, namespace, monkeypatch)
 
 
 def test_both_ways_over_the_same_history(lakes: Lakes) -> None:

@@ -62,11 +62,12 @@ def merge_bag(table: str, hashed: str, columns: Sequence[str]) -> str:
         f"{WEIGHT} < 0 AS {_GOES} FROM ({counted})"
     )
     every = [*names, HASH, ORDINAL]
+    missing = f"CASE WHEN s.{_GOES} THEN raise_error('a row to be removed is not there') END"
+    values = [*(f"s.{name}" for name in (*names, HASH)), f"coalesce({missing}, s.{ORDINAL})"]
     return (
         f"MERGE INTO {table} t USING ({source}) s ON {same} AND t.{ORDINAL} = s.{ORDINAL} "  # noqa: S608
         f"WHEN MATCHED AND s.{_GOES} THEN DELETE "
-        f"WHEN NOT MATCHED AND NOT s.{_GOES} THEN INSERT ({', '.join(every)}) "
-        f"VALUES ({', '.join(f's.{name}' for name in every)})"
+        f"WHEN NOT MATCHED THEN INSERT ({', '.join(every)}) VALUES ({', '.join(values)})"
     )
 
 
