@@ -30,7 +30,8 @@ from neve.model.refresh import RefreshReceipt
 
 SEARCHED = os.environ.get("FUZZ_SPARK")  # not NEVE_…: Névé refuses what it does not know
 CASES = int(SEARCHED or 60)
-TABLES, STEPS = 12, 2 if SEARCHED else 1
+TABLES, STEPS = 12, 2
+ENOUGH = TABLES // 2  # tables that followed changes: without a search, a life ends then
 REGRESSIONS = sorted(Path(__file__).with_name("regressions").glob("*.json"))
 FAILED = Path(".reports") / "fuzz"
 MOMENTS = [datetime(2024, month, 10, tzinfo=UTC) for month in (1, 2, 3, 4)]  # dates of the rows lie between
@@ -108,9 +109,11 @@ def test_every_table_equals_its_query_after_every_round(
     try:
         for receipts in live(Life(spark_lake, quick, namespace, case), monkeypatch):
             actions.update(receipt.refresh for receipt in receipts)
+            if actions["INCREMENTAL"] >= ENOUGH and not SEARCHED:
+                break
     except (AssertionError, NeveError, PySparkException) as exc:
         pytest.fail(f"seed {seed}, kept as {case.keep(FAILED, f'life_{seed}')}\n{exc}")
-    assert actions["INCREMENTAL"] >= TABLES // 2, actions
+    assert actions["INCREMENTAL"] >= ENOUGH, actions
 
 
 @pytest.mark.parametrize("path", REGRESSIONS, ids=lambda path: path.stem)
