@@ -23,7 +23,7 @@ from neve.model.rows import RowReceipt
 from neve.plan.tables import refuse_dynamic
 from neve.services.context import Context
 from neve.services.deletion import look_again, refuse_half_deleted
-from neve.services.ledger import branch_of
+from neve.services.ledger import branch_of, settle_staged
 from neve.services.look import RUN_ID
 from neve.services.runs import Progress, recorded
 
@@ -51,11 +51,8 @@ def backup_tag(run_id: str) -> str:
 
 def settle_rows(context: Context, name: TableName, run_id: str) -> bool:
     """Clears up after a change whose process died; whether it had been published."""
-    facts = context.catalog.facts(name)
-    branch = branch_of(run_id)
-    if any(reference.name == branch for reference in facts.references):
-        context.catalog.remove_branch(name, branch)
-    return _is_published(facts, run_id)
+    settle_staged(context, name, run_id)
+    return _is_published(context.catalog.facts(name), run_id)
 
 
 def _is_published(facts: TableFacts, run_id: str) -> bool:
