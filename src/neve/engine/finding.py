@@ -11,13 +11,14 @@ from neve.engine.refresh import CHANGES, Applied, provide
 from neve.engine.row_delta import RowDelta
 from neve.errors import JobFailed
 from neve.model.names import quote
-from neve.sql.applying import HASH, ORDINAL, PLACE, WEIGHT, find_bag, number_bag
+from neve.sql.applying import PLACE, WEIGHT, come_bag
+from neve.sql.applying import find_bag as find_bag_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-_STORED, _FOUND = "_neve_found_in", "_neve_found"
+_STORED = "_neve_found_in"
 _RANGED = 8  # columns
 
 Places = Mapping[str, Sequence[int]]
@@ -66,67 +67,61 @@ def find_keyed(changes: DataFrame, place: str) -> Places:
 
 
 def measure_bag(changes: DataFrame, columns: Sequence[str]) -> tuple[Applied, list[Range]]:
-    """How many rows come and go, and what range their values have in the columns where that can be told."""
+    """How many rows come and go, and what range those that go have in the columns where that can be told."""
     from pyspark.sql import functions as f
 
     weight = f.col(WEIGHT)
+    goes = weight < 0
     types = {field.name: field.dataType for field in changes.schema.fields}
     ranged = [name for name in columns if _has_range(types[name])][:_RANGED]
     aggregates = [
         f.coalesce(f.sum(f.when(weight > 0, weight)), f.lit(0)),
-        f.coalesce(f.sum(f.when(weight < 0, -weight)), f.lit(0)),
+        f.coalesce(f.sum(f.when(goes, -weight)), f.lit(0)),
     ]
     for name in map(quote, ranged):
-        aggregates += [f.min(name), f.max(name), f.count_if(f.col(name).isNull()) > 0]
+        value = f.when(goes, f.col(name))
+        aggregates += [f.min(value), f.max(value), f.count_if(goes & f.col(name).isNull()) > 0]
     with translated():
         row = changes.agg(*aggregates).collect()[0]
     ranges = [Range(name, *row[2 + 3 * index : 5 + 3 * index]) for index, name in enumerate(ranged)]
     return Applied(int(row[0]), int(row[1])), ranges
 
 
-def find_and_write_bag(
-    spark: SparkSession, delta: RowDelta, columns: Sequence[str], ranges: Sequence[Range], measured: Applied
+def find_bag(
+    spark: SparkSession, delta: RowDelta, columns: Sequence[str], ranges: Sequence[Range], going: int
 ) -> Places:
-    """Finds the rows that go, and writes the rows that come with numbers that no equal row has.
+    """The places of the rows that go.
 
     Raises:
-        JobFailed: a row that is to go is not there.
+        JobFailed: one of them is not there.
     """
-    provide(spark, _STORED, delta.table, delta.base, [*columns, HASH, ORDINAL], place=PLACE)
+    if not going:
+        return {}
+    provide(spark, _STORED, delta.table, delta.base, columns, place=PLACE)
     with translated():
         stored = spark.table(_STORED)
         for item in ranges:
             stored = stored.where(_within(item))
         stored.createOrReplaceTempView(_STORED)
-        found = spark.sql(find_bag(_STORED, CHANGES, columns)).persist()
-        try:
-            found.createOrReplaceTempView(_FOUND)
-            places, grown = _found(found)
-            if sum(map(len, places.values())) != measured.deleted:
-                raise JobFailed(f"Spark: a row of {delta.table} to be removed is not there")
-            if measured.inserted:
-                delta.write(spark.sql(number_bag(CHANGES, _FOUND if grown else None, columns)), few=True)
-        finally:
-            found.unpersist()
-    return places
+        places = dict(_positions(spark.sql(find_bag_sql(_STORED, CHANGES, columns))))
+    if sum(map(len, places.values())) != going:
+        raise JobFailed(f"Spark: a row of {delta.table} to be removed is not there")
+    return {file: at for file, at in places.items() if file is not None}
 
 
-def _found(found: DataFrame) -> tuple[Places, bool]:
-    """Where the rows that go lie, and whether any that come are equal to stored ones."""
-    from pyspark.sql import functions as f
-
-    lies = f.when(f.col(WEIGHT) < 0, f.col(PLACE))
-    by_file = dict(_positions(found.select(lies.alias(PLACE))))
-    return {file: at for file, at in by_file.items() if file is not None}, None in by_file
+def write_bag(spark: SparkSession, delta: RowDelta, columns: Sequence[str]) -> None:
+    """Writes the rows that come."""
+    with translated():
+        delta.write(spark.sql(come_bag(CHANGES, columns)), few=True)
 
 
 def _positions(rows: DataFrame) -> Iterator[tuple[str | None, list[int]]]:
     """Positions by file; rows without a place are those of no file."""
     from pyspark.sql import functions as f
 
-    at = f.coalesce(f.col(f"{PLACE}.pos"), f.lit(-1))
-    table = rows.groupBy(f"{PLACE}.file").agg(f.collect_list(at).alias("at")).toArrow()
-    yield from zip(table["file"].to_pylist(), table["at"].to_pylist(), strict=True)
+    at = f.coalesce(f.col(f"{PLACE}.pos"), f.lit(-1)).alias("at")
+    table = rows.select(f"{PLACE}.file", at).toArrow().group_by("file").aggregate([("at", "list")])
+    yield from zip(table["file"].to_pylist(), table["at_list"].to_pylist(), strict=True)
 
 
 def _has_range(kind: DataType) -> bool:

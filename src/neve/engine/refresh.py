@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from neve.engine.errors import translated
 from neve.engine.staging import Branch
 from neve.model.ingest import is_hidden
 from neve.model.names import TableName, quote
-from neve.sql.applying import HASH, ORDINAL, WEIGHT, merge_bag, merge_keyed
+from neve.sql.applying import PLACE_OF, WEIGHT, merge_bag, merge_keyed
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType
+    from pyspark.sql import DataFrame, SparkSession
 
 CHANGES = "_neve_changes"
 _PROPERTY = "spark.sql.iceberg.snapshot-property."
@@ -48,16 +47,43 @@ def provide(
             rows = spark.table(table.sql).limit(0)
         else:
             rows = spark.read.option("versionAsOf", snapshot).table(table.sql)
-        lies = [] if place is None else [f"named_struct('file', _file, 'pos', _pos) AS {quote(place)}"]
+        lies = [] if place is None else [f"{PLACE_OF} AS {quote(place)}"]
         rows.selectExpr(*(quote(name) for name in columns), *lies).createOrReplaceTempView(relation)
 
 
-def provide_changes(changes: DataFrame, relation: str, *, small: bool) -> None:
-    """The changes of a source as a relation; small ones go to every task, wherever they are joined."""
-    from pyspark.sql import functions as f
+@dataclass
+class Steps:
+    """Relations that a derived text is computed by, one after the other. `close` forgets what was kept of them."""
 
-    with translated():
-        (f.broadcast(changes) if small else changes).createOrReplaceTempView(relation)
+    spark: SparkSession
+    small: bool
+    """Whether the sources have so few changes that a step of few rows may go to every task, wherever it is joined."""
+    _kept: list[DataFrame] = field(default_factory=list)
+
+    def add(self, name: str, rows: DataFrame, *, kept: bool, few: bool) -> None:
+        """The rows under a name; kept ones are computed once, by whoever asks first."""
+        from pyspark.sql import functions as f
+
+        with translated():
+            if kept:
+                self._kept.append(rows.persist())
+            (f.broadcast(rows) if few and self.small else rows).createOrReplaceTempView(name)
+
+    def pin(self, rows: DataFrame) -> DataFrame:
+        """Rows as a relation that stays equal to itself: every query finds staged files anew, as another table, so that
+        nothing kept of them would be recognised."""
+        from pyspark.sql import DataFrame
+
+        with translated():
+            sql: Any = self.spark._jvm.org.apache.spark.sql  # type: ignore[union-attr]
+            java: Any = rows._jdf
+            relations = getattr(getattr(sql.execution, "LogicalRDD$"), "MODULE$")
+            pinned = relations.fromDataset(java.queryExecution().toRdd(), java, False)
+            return DataFrame(sql.classic.Dataset.ofRows(self.spark._jsparkSession, pinned), self.spark)
+
+    def close(self) -> None:
+        while self._kept:
+            self._kept.pop().unpersist()
 
 
 def compare(spark: SparkSession, result: str, stored: str, columns: Sequence[str]) -> DataFrame:
@@ -72,21 +98,18 @@ def compare(spark: SparkSession, result: str, stored: str, columns: Sequence[str
 
 
 @contextmanager
-def held(changes: DataFrame) -> Iterator[DataFrame]:
-    """Changes that are computed once, by whoever asks first, and kept until they have been applied."""
-    stored = changes.persist()
+def held(changes: DataFrame, *, read_off: bool = False) -> Iterator[DataFrame]:
+    """Changes that are computed once, by whoever asks first, and kept until they have been applied. Those that are read
+    off what is kept already need not be kept again."""
+    if not read_off:
+        changes.persist()
     try:
         with translated():
-            stored.createOrReplaceTempView(CHANGES)
-        yield stored
+            changes.createOrReplaceTempView(CHANGES)
+        yield changes
     finally:
-        stored.unpersist()
-
-
-def hashed(changes: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Changes of a bag, with the hash that stored rows are found by."""
-    with translated():
-        return changes.withColumn(HASH, row_hash(changes, columns))
+        if not read_off:
+            changes.unpersist()
 
 
 def count(changes: DataFrame) -> Applied:
@@ -135,7 +158,7 @@ def apply_changes(
     keys: Sequence[str],
     summary: Mapping[str, str],
 ) -> None:
-    """Applies the held changes, those of a bag with their hashes, to the branch in one commit that carries the summary.
+    """Applies the held changes to the branch in one commit that carries the summary.
 
     A row that is to go and is not there fails the job: the stored table is not what the changes were derived for.
     """
@@ -154,7 +177,6 @@ def load_all(
     result: str,
     columns: Sequence[str],
     *,
-    hashed: bool,
     summary: Mapping[str, str],
     replace: bool = False,
 ) -> None:
@@ -163,8 +185,6 @@ def load_all(
 
     with translated():
         rows = spark.sql(result).select(*(quote(name) for name in columns))
-        if hashed:
-            rows = with_ordinals(rows, columns)
         writer = rows.writeTo(branch.sql)
         for key, value in summary.items():
             writer = writer.option(f"snapshot-property.{key}", value)
@@ -172,31 +192,3 @@ def load_all(
             writer.overwrite(f.lit(True))
         else:
             writer.append()
-
-
-def with_ordinals(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """The rows with a hash and a number that tells equal rows apart."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    hashed = rows.withColumn(HASH, row_hash(rows, columns))
-    among_equals = Window.partitionBy(HASH, *(quote(name) for name in columns)).orderBy(f.lit(1))
-    return hashed.withColumn(ORDINAL, f.row_number().over(among_equals))
-
-
-def row_hash(rows: DataFrame, columns: Sequence[str]) -> Column:
-    """Equal rows have equal hashes, NaN and −0.0 as Spark compares them."""
-    from pyspark.sql import functions as f
-
-    types = {field.name: field.dataType for field in rows.schema.fields}
-    return f.xxhash64(f.lit(len(columns)), *(_comparable(f.col(quote(name)), types[name]) for name in columns))
-
-
-def _comparable(column: Column, kind: DataType) -> Column:
-    """Spark hashes floats within lists and structs as it compares them; a map has no hash of its own."""
-    from pyspark.sql import functions as f
-    from pyspark.sql.types import DoubleType, FloatType
-
-    if isinstance(kind, DoubleType | FloatType):
-        return f.when(f.isnan(column), f.lit("NaN")).otherwise((column + f.lit(0.0)).cast("string"))
-    return f.to_json(f.struct(column)) if "map<" in kind.simpleString() else column

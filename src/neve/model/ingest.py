@@ -18,7 +18,7 @@ Action = Literal["load", "replace", "skip"]
 def is_hidden(column: str) -> bool:
     """Whether `SELECT *` leaves a column out: those that Névé keeps for itself.
 
-    >>> is_hidden("_ingest_date"), is_hidden("_neve_hash"), is_hidden("_row_id")
+    >>> is_hidden("_ingest_date"), is_hidden("_neve_count"), is_hidden("_row_id")
     (True, True, False)
     """
     return column == INGEST_DATE or column.startswith("_neve")

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from neve.model.names import quote
 
 WEIGHT = "_w"
-HASH, ORDINAL = "_neve_hash", "_neve_ordinal"
-PLACE, HELD = "_neve_place", "_neve_held"
-_MINUS, _ROW, _GOES = "_neve_minus", "_neve_row", "_neve_goes"
+PLACE = "_neve_place"
+PLACE_OF = "named_struct('file', _file, 'pos', _pos)"
+"""Where a stored row lies."""
+_MINUS, _ROW = "_neve_minus", "_neve_row"
 
 
 def merge_keyed(table: str, changes: str, columns: Sequence[str], keys: Sequence[str]) -> str:
@@ -41,67 +42,51 @@ def merge_keyed(table: str, changes: str, columns: Sequence[str], keys: Sequence
     )
 
 
-def merge_bag(table: str, hashed: str, columns: Sequence[str]) -> str:
-    """Equal rows are numbered: those that go have the highest numbers, those that come go on counting.
+def merge_bag(table: str, changes: str, columns: Sequence[str]) -> str:
+    """Rows that go are found first, and are then known by their places: of equal rows any may go.
 
-    `hashed` are the changes with the hash of each row. A row to be removed that is not there fails the statement.
+    A row to be removed that is not there fails the statement.
     """
     names = [quote(name) for name in columns]
-    same = _same(names)
+    stored = f"SELECT {', '.join(names)}, {PLACE_OF} AS {PLACE} FROM {table}"  # noqa: S608
     listed = ", ".join(f"s.{name}" for name in names)
-    counted = (
-        f"SELECT {listed}, s.{HASH}, first(s.{WEIGHT}) AS {WEIGHT}, count(t.{HASH}) AS held "  # noqa: S608
-        f"FROM {hashed} s LEFT JOIN {table} t ON {same} GROUP BY {listed}, s.{HASH}"
-    )
-    numbers = (
-        f"CASE WHEN held + {WEIGHT} < 0 THEN raise_error('a row to be removed is not there') "
-        f"WHEN {WEIGHT} > 0 THEN sequence(held + 1, held + {WEIGHT}) ELSE sequence(held + {WEIGHT} + 1, held) END"
-    )
-    source = (
-        f"SELECT {', '.join(names)}, {HASH}, explode(transform({numbers}, n -> CAST(n AS INT))) AS {ORDINAL}, "  # noqa: S608
-        f"{WEIGHT} < 0 AS {_GOES} FROM ({counted})"
-    )
-    every = [*names, HASH, ORDINAL]
-    missing = f"CASE WHEN s.{_GOES} THEN raise_error('a row to be removed is not there') END"
-    values = [*(f"s.{name}" for name in (*names, HASH)), f"coalesce({missing}, s.{ORDINAL})"]
-    return (
-        f"MERGE INTO {table} t USING ({source}) s ON {same} AND t.{ORDINAL} = s.{ORDINAL} "  # noqa: S608
-        f"WHEN MATCHED AND s.{_GOES} THEN DELETE "
-        f"WHEN NOT MATCHED THEN INSERT ({', '.join(every)}) VALUES ({', '.join(values)})"
-    )
-
-
-def find_bag(stored: str, hashed: str, columns: Sequence[str]) -> str:
-    """The stored rows that changes remove, with their places, and how many stored rows each change is equal to.
-
-    `stored` has the place of each row. Of equal rows those with the highest numbers go; a change that adds rows to
-    equal ones gives one row, for their count alone.
-    """
-    names = [quote(name) for name in columns]
-    listed = ", ".join([*(f"s.{name}" for name in names), f"s.{HASH}"])
+    equal = f"OVER (PARTITION BY {listed}"
     found = (
-        f"SELECT /*+ BROADCAST(s) */ {listed}, s.{WEIGHT}, t.{PLACE}, count(*) OVER (PARTITION BY {listed}) AS {HELD}, "  # noqa: S608
-        f"row_number() OVER (PARTITION BY {listed} ORDER BY t.{ORDINAL} DESC) AS nth "
-        f"FROM {stored} t JOIN {hashed} s ON {_same(names)}"
+        f"SELECT s.{WEIGHT}, t.{PLACE}, row_number() {equal} ORDER BY t.{PLACE}) AS nth, "  # noqa: S608
+        f"count(t.{PLACE}) {equal}) AS held "
+        f"FROM {changes} s LEFT JOIN ({stored}) t ON {_same(names)} WHERE s.{WEIGHT} < 0"
     )
-    return f"SELECT * FROM ({found}) WHERE nth <= greatest(-{WEIGHT}, 1)"  # noqa: S608
+    missing = f"CASE WHEN held + {WEIGHT} < 0 THEN raise_error('a row to be removed is not there') END"
+    nothing = ", ".join(f"NULL AS {name}" for name in names)
+    goes = f"SELECT {nothing}, coalesce({missing}, {PLACE}) AS {PLACE} FROM ({found}) WHERE nth <= -{WEIGHT}"  # noqa: S608
+    comes = f"SELECT {', '.join(names)}, NULL AS {PLACE} FROM ({come_bag(changes, columns)})"  # noqa: S608
+    return (
+        f"MERGE INTO {table} t USING ({comes} UNION ALL {goes}) s "  # noqa: S608
+        f"ON t._file = s.{PLACE}.file AND t._pos = s.{PLACE}.pos "
+        f"WHEN MATCHED THEN DELETE "
+        f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({listed})"
+    )
 
 
-def number_bag(hashed: str, found: str | None, columns: Sequence[str]) -> str:
-    """The rows that come, with their numbers: they go on counting where equal rows were found."""
+def find_bag(stored: str, changes: str, columns: Sequence[str]) -> str:
+    """The places of the stored rows that changes remove; of equal rows any may go. `stored` has the place of each."""
     names = [quote(name) for name in columns]
-    listed = ", ".join([*(f"s.{name}" for name in names), f"s.{HASH}"])
-    if found is None:
-        counted = f"SELECT {listed}, s.{WEIGHT}, 0L AS {HELD} FROM {hashed} s WHERE s.{WEIGHT} > 0"  # noqa: S608
-    else:
-        counted = (
-            f"SELECT /*+ MERGE(t) */ {listed}, s.{WEIGHT}, coalesce(t.{HELD}, 0L) AS {HELD} FROM {hashed} s "  # noqa: S608
-            f"LEFT JOIN (SELECT * FROM {found} WHERE {WEIGHT} > 0) t ON {_same(names)} WHERE s.{WEIGHT} > 0"
-        )
-    numbers = f"transform(sequence({HELD} + 1, {HELD} + {WEIGHT}), n -> CAST(n AS INT))"
-    return f"SELECT {', '.join(names)}, {HASH}, explode({numbers}) AS {ORDINAL} FROM ({counted})"  # noqa: S608
+    listed = ", ".join(f"s.{name}" for name in names)
+    found = (
+        f"SELECT /*+ BROADCAST(s) */ s.{WEIGHT}, t.{PLACE}, "  # noqa: S608
+        f"row_number() OVER (PARTITION BY {listed} ORDER BY t.{PLACE}) AS nth "
+        f"FROM {stored} t JOIN (SELECT * FROM {changes} WHERE {WEIGHT} < 0) s ON {_same(names)}"
+    )
+    return f"SELECT {PLACE} FROM ({found}) WHERE nth <= -{WEIGHT}"  # noqa: S608
+
+
+def come_bag(changes: str, columns: Sequence[str]) -> str:
+    """The rows that come, each as often as it does."""
+    names = ", ".join(quote(name) for name in columns)
+    often = f"explode(array_repeat(0, CAST({WEIGHT} AS INT)))"
+    return f"SELECT {names} FROM (SELECT {names}, {often} FROM {changes} WHERE {WEIGHT} > 0)"  # noqa: S608
 
 
 def _same(names: Sequence[str]) -> str:
     """Whether a stored row `t` and a change `s` are equal; `names` are quoted."""
-    return " AND ".join([f"t.{HASH} = s.{HASH}", *(f"t.{name} <=> s.{name}" for name in names)])
+    return " AND ".join(f"t.{name} <=> s.{name}" for name in names)

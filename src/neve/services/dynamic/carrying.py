@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from neve.engine.finding import Places, find_and_write_bag, find_keyed, measure_bag, write_keyed
+from neve.engine.finding import Places, find_bag, find_keyed, measure_bag, write_bag, write_keyed
 from neve.engine.refresh import (
     Applied,
+    Steps,
     apply_changes,
     compare,
     count,
-    hashed,
     held,
     load_all,
     plan_small,
     provide,
-    provide_changes,
     size_of,
 )
 from neve.engine.row_delta import RowDelta, row_delta
@@ -34,7 +34,7 @@ from neve.services.dynamic.marking import mark
 from neve.services.ledger import branch_of
 from neve.services.look import RUN_ID
 from neve.services.runs import Progress
-from neve.sql.delta import DeltaQuery, Moments, Version, derive, full
+from neve.sql.delta import DeltaQuery, Moments, Version, derive, full, stepwise
 from neve.sql.freezing import thawed
 
 if TYPE_CHECKING:
@@ -89,9 +89,11 @@ def carry_out(context: Context, refresh: Refresh, run: Progress) -> CarriedOut:
     if query is None:
         move_on(context, refresh)
         return CarriedOut(Applied(0, 0))
-    changes = unfrozen(_changes(spark, query, refresh), refresh.definition)
-    with held(changes if query.apply.kind == "keyed" else hashed(changes, query.columns)) as kept:
-        return _apply(_Work(context, spark, refresh, run, query, kept), plan)
+    with closing(Steps(spark, small=refresh.changed_rows <= MOST_MATCHED)) as steps:
+        found, read_off = _changes(spark, query, refresh, steps)
+        changes = unfrozen(found, refresh.definition)
+        with held(changes, read_off=read_off) as kept:
+            return _apply(_Work(context, spark, refresh, run, query, kept), plan)
 
 
 def unfrozen(changes: DataFrame, definition: Definition) -> DataFrame:
@@ -101,18 +103,25 @@ def unfrozen(changes: DataFrame, definition: Definition) -> DataFrame:
 
 
 def provide_all(spark: SparkSession, query: DeltaQuery, refresh: Refresh) -> None:
-    """Every relation that a text reads, under its name."""
+    """Every table that a text reads as it is or was, under its name."""
     for read in query.reads:
         if read.source is None:
             provide(spark, read.relation, refresh.table, refresh.base, read.columns, place=read.place)
-            continue
-        name = TableName.parse(read.source)
-        if read.kind == "delta":
-            small = refresh.changed_rows <= MOST_MATCHED
-            provide_changes(refresh.changes[name].frame(spark), read.relation, small=small)
-        else:
+        elif read.kind != "delta":
             side = refresh.before if read.kind == "old" and refresh.before is not None else refresh.after
+            name = TableName.parse(read.source)
             provide(spark, read.relation, name, side.sources[str(name)].snapshot, read.columns)
+
+
+def _follow(spark: SparkSession, query: DeltaQuery, refresh: Refresh, steps: Steps) -> tuple[DataFrame, bool]:
+    """The changes of the sources, and what the text computes of them, step by step."""
+    text = stepwise(query)
+    sources = {read.relation: TableName.parse(read.source) for read in query.reads if read.source is not None}
+    for step in text.steps:
+        given = None if step.sql is not None else refresh.changes[sources[step.name]].frame(spark)
+        rows = steps.pin(given) if given is not None else spark.sql(step.sql or "")
+        steps.add(step.name, rows, kept=step.kept, few=step.few)
+    return spark.sql(text.sql), text.read_off
 
 
 def _query(refresh: Refresh, *, places: bool) -> DeltaQuery | None:
@@ -122,12 +131,13 @@ def _query(refresh: Refresh, *, places: bool) -> DeltaQuery | None:
     return full(refresh.analysis, Version.NEW, moment=refresh.after.at)
 
 
-def _changes(spark: SparkSession, query: DeltaQuery, refresh: Refresh) -> DataFrame:
+def _changes(spark: SparkSession, query: DeltaQuery, refresh: Refresh, steps: Steps) -> tuple[DataFrame, bool]:
+    """The net changes, and whether they are read off what is kept already."""
     provide_all(spark, query, refresh)
     if refresh.action == "INCREMENTAL":
-        return spark.sql(query.sql)
+        return _follow(spark, query, refresh, steps)
     provide(spark, STORED, refresh.table, refresh.base, query.columns)
-    return compare(spark, query.sql, STORED, query.columns)
+    return compare(spark, query.sql, STORED, query.columns), False
 
 
 def _apply(work: _Work, plan: ApplyPlan) -> CarriedOut:
@@ -162,7 +172,9 @@ def _row_delta_bag(work: _Work, plan: ApplyPlan, delta: RowDelta) -> tuple[Appli
     settled = settle_apply(plan, keyed=False, inserted=done.inserted, deleted=done.deleted, size=size)
     if settled.way == "merge":
         return done, settled
-    places = find_and_write_bag(work.spark, delta, work.query.columns, ranges, done)
+    places = find_bag(work.spark, delta, work.query.columns, ranges, done.deleted)
+    if done.inserted:
+        write_bag(work.spark, delta, work.query.columns)
     return done, _commit(work, settled, delta, places, done)
 
 
@@ -210,7 +222,6 @@ def _write_all(context: Context, spark: SparkSession, refresh: Refresh, run: Pro
             branch,
             query.sql,
             query.columns,
-            hashed=query.apply.kind != "keyed",
             summary=_summary(refresh, run, done),
             replace=done is not None,
         )

@@ -14,7 +14,6 @@ from neve.plan.graph import waves
 from neve.services.context import Context
 from neve.services.dynamic.deciding import pin
 from neve.services.dynamic.definitions import Definition, all_definitions, source_columns, understand, understand_again
-from neve.sql.applying import HASH, ORDINAL
 from neve.sql.columns import parse_type
 from neve.sql.delta import Analysis, Version, full
 from neve.sql.freezing import check_predicate
@@ -67,7 +66,7 @@ def definition_from(context: Context, asked: CreateDynamic, analysis: Analysis) 
 def stored_columns(
     context: Context, asked: CreateDynamic, definition: Definition, analysis: Analysis
 ) -> tuple[Field, ...]:
-    """The stored columns as Spark would type them; a bag of rows gets what tells equal rows apart."""
+    """The stored columns as Spark would type them."""
     columns = typed_columns(context, definition, analysis)
     shown = [column.name for column in columns if _is_shown(column)]
     comments = comments_of(asked, shown)
@@ -87,10 +86,7 @@ def typed_columns(context: Context, definition: Definition, analysis: Analysis) 
             source = TableName.parse(read.source)
             provide(spark, read.relation, source, pins.sources[source].snapshot, read.columns)
     found = [(field.name, field.dataType.simpleString()) for field in spark.sql(query.sql).schema.fields]
-    columns = [Field(name, parse_type(kind)) for name, kind in found]
-    if query.apply.kind != "keyed":
-        columns += [Field(HASH, parse_type("bigint")), Field(ORDINAL, parse_type("int"))]
-    return tuple(columns)
+    return tuple(Field(name, parse_type(kind)) for name, kind in found)
 
 
 def earlier(context: Context, held: Definition) -> Analysis | None:

@@ -15,6 +15,7 @@ from neve.sql.delta.explain import explain
 from neve.sql.delta.operators import Version
 from neve.sql.delta.script import Read
 from neve.sql.delta.shape import Apply
+from neve.sql.delta.steps import Step, Stepwise, stepwise
 
 __all__ = [
     "Analysis",
@@ -25,10 +26,13 @@ __all__ = [
     "Read",
     "Schema",
     "Source",
+    "Step",
+    "Stepwise",
     "Version",
     "analyse",
     "derive",
     "equivalent",
     "explain",
     "full",
+    "stepwise",
 ]

@@ -64,8 +64,8 @@ def derive(
         return None
     if places and shape.apply.kind == "keyed":
         script.place = _unlike(script, [name for name, _ in shape.fields])
-    query = _changes(script, shape)
-    return None if query is None else _finished(script, shape, _netted(script, shape, query))
+    query, net = merged(script, shape) if shape.road == "merge" else (_changes(script, shape), False)
+    return None if query is None else _finished(script, shape, _settled(script, shape, query, net=net))
 
 
 def full(analysis: Analysis, version: Version = Version.NEW, *, moment: datetime | None = None) -> DeltaQuery:
@@ -101,14 +101,14 @@ def _changes(script: Script, shape: Shape) -> exp.Query | None:
     match shape.road:
         case "rows":
             return script.delta(shape.root)
-        case "merge":
-            return merged(script, shape)
         case "scope":
             if shape.scoped is None:
                 raise AssertionError("a scope has its operator")
             return replaced(script, shape, shape.scoped.touched(script))
         case "exact":
             return _replaced_exact(script, shape)
+        case "merge":
+            raise AssertionError("a merge has a way of its own")
 
 
 def _replaced_exact(script: Script, shape: Shape) -> exp.Query | None:
@@ -147,8 +147,12 @@ def _columns(shape: Shape) -> tuple[Column, ...]:
     return tuple(c for _, c in shape.fields)
 
 
-def _netted(script: Script, shape: Shape, query: exp.Query) -> exp.Query:
+def _settled(script: Script, shape: Shape, query: exp.Query, *, net: bool) -> exp.Query:
+    """Net changes under the names of the stored columns."""
     relation = script.name(query, "changes")
+    if net:
+        told = [] if script.place is None else [column(script.place)]
+        return select([*_named(shape), *told, column(WEIGHT)], relation)
     weight = total(column(WEIGHT))
     place = [] if script.place is None else [named(script.place, exp.Max(this=column(script.place)))]
     built = select([*_named(shape), *place, named(WEIGHT, weight)], relation)

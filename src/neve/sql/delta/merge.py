@@ -32,6 +32,11 @@ class Merge:
         self.there = fresh("old_there")
         self.lies = None if script.place is None else fresh("old_place")
 
+    @property
+    def net(self) -> bool:
+        """Whether a row never both goes and comes: where no group is computed anew, those that stay are left out."""
+        return self._again() is None
+
     def changes(self, relation: str) -> exp.Query:
         """Changes of the stored rows, out of the changes of the aggregate's input."""
         joined = self.script.name(self._joined(relation), "touched")
@@ -39,7 +44,9 @@ class Merge:
         if self.script.place is not None and self.lies is not None:
             old.append((self.script.place, column(self.lies)))
         gone = [*items(old), named(WEIGHT, number(-1))]
-        terms: list[exp.Query] = [select(gone, joined, column(self.there))]
+        goes = column(self.there)
+        stays = exp.and_(*self._alive(), *self._unchanged())
+        terms: list[exp.Query] = [select(gone, joined, exp.and_(goes, exp.not_(stays)) if self.net else goes)]
         terms += [self._come(rows) for rows in self._groups(joined)]
         return union_all(terms)
 
@@ -90,9 +97,10 @@ class Merge:
         again = self._again()
         pairs: list[Item] = [(c.name, c.ref) for c in self.keys]
         pairs += [(part.column.name, self._new(part)) for part in self.state.parts]
-        alive = [exp.GT(this=self._sum_of(self._rows_part()), expression=number(0))] if self.keys else []
+        alive = self._alive()
         if again is None:
-            return [select(items(pairs), joined, exp.and_(*alive) if alive else None)]
+            stays = exp.and_(column(self.there), *self._unchanged())
+            return [select(items(pairs), joined, exp.and_(*alive, exp.not_(stays)))]
         merged = select(items(pairs), joined, exp.and_(*alive, exp.not_(again.copy())))
         aggregate = self.state.aggregate
         if not self.keys:
@@ -103,6 +111,14 @@ class Merge:
         lost = select(items([(c.name, c.ref) for c in self.keys]), joined, again)
         keys = self.script.keys(self.script.name(lost, "lost"), [c.ref for c in self.keys])
         return [merged, self.script.rows(aggregate, Version.NEW, keys)]
+
+    def _alive(self) -> list[exp.Expr]:
+        """Whether a group has rows; the only one of a query without keys is there in any case."""
+        return [exp.GT(this=self._sum_of(self._rows_part()), expression=number(0))] if self.keys else []
+
+    def _unchanged(self) -> list[exp.Expr]:
+        """Whether every part is as it was, and so the stored row, which follows from them."""
+        return [exp.NullSafeEQ(this=self._old(p.column), expression=self._new(p)) for p in self.state.parts]
 
     def _again(self) -> exp.Expr | None:
         """Whether a group must be computed anew: a value as far out as the stored extremum was taken away."""
@@ -167,9 +183,12 @@ class Merge:
         return select([*picked, *self.script.nowhere, named(WEIGHT, number(1))], relation)
 
 
-def merged(script: Script, shape: Shape) -> exp.Query | None:
-    """Changes of a table whose stored parts add up."""
+def merged(script: Script, shape: Shape) -> tuple[exp.Query | None, bool]:
+    """Changes of a table whose stored parts add up, and whether they are net."""
     if shape.state is None:
         raise AssertionError("a merge has its state")
     relation = script.changes(shape.state.aggregate.child)
-    return None if relation is None else Merge(script, shape, shape.state).changes(relation)
+    if relation is None:
+        return None, True
+    merge = Merge(script, shape, shape.state)
+    return merge.changes(relation), merge.net
