@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from neve.model.delta import Step
 from neve.sql.columns import parse_columns
-from neve.sql.delta import Analysis, analyse, derive, explain
+from neve.sql.delta import Analysis, analyse, derive, explain, stepwise
 
 CASES = sorted(Path(__file__).with_name("delta").glob("*.sql"))
 UPDATE = os.environ.get("NEVE_UPDATE_GOLDEN") == "1"  # read on import: a test's own environment holds no NEVE_*
@@ -43,6 +43,9 @@ def show(path: Path) -> Iterator[str]:
     derived = derive(analysis, frozenset({"a", "b"})) if analysis.incremental else None
     if derived is not None:
         yield f"-- reads: {', '.join(read.relation for read in derived.reads)}"
+        steps = stepwise(derived).steps
+        yield f"-- kept: {', '.join(step.name for step in steps if step.kept) or 'nothing'}"
+        yield f"-- few: {', '.join(step.name for step in steps if step.few)}"
         yield derived.sql
 
 

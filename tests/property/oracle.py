@@ -11,10 +11,13 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from neve.sql.delta import Analysis, DeltaQuery, Moments, Version, derive, full
+from neve.sql.delta import Analysis, DeltaQuery, Moments, Version, derive, full, stepwise
 
 Bag = Counter[tuple[Any, ...]]
 MOMENTS = Moments(datetime(2024, 1, 10, tzinfo=UTC), datetime(2024, 3, 10, tzinfo=UTC))  # a date lies between
+
+
+_UNIONS = 16  # parts of a union, each as large as the changes at most
 
 
 class Broken(AssertionError):
@@ -35,7 +38,14 @@ def bag(con: duckdb.DuckDBPyConnection, sql: str) -> Bag:
 
 def to_duckdb(query: DeltaQuery, *, reread: bool = False) -> str:
     """The query for DuckDB; `reread`: by way of the Spark text, as whoever runs it will get it."""
-    tree = sqlglot.parse_one(query.sql, read="spark") if reread else query.tree
+    return _from_spark(query.sql) if reread else _spoken(query.tree)
+
+
+def _from_spark(text: str) -> str:
+    return _spoken(sqlglot.parse_one(text, read="spark"))
+
+
+def _spoken(tree: exp.Expr) -> str:
     return _duckdb_text(tree).replace("RAISE_ERROR(", "error(").replace("TIMESTAMPTZ", "TIMESTAMP")
 
 
@@ -85,6 +95,8 @@ def check(
             if key in changes or not weight:
                 raise Broken(f"not net: {key} {weight}\n{text}")
             changes[key] = weight
+    if query is not None and thorough:
+        same(_stepwise(con, query), changes, "computed step by step the changes differ", text)
     after = _applied(stored, changes, text)
     same(_seen(after, visible), bag(con, as_written(analysis, "new")), "stored + changes differ from the query", text)
     if thorough or len(visible) < len(analysis.columns):
@@ -93,6 +105,22 @@ def check(
     if query is not None:
         _check_keys(query, after, changes)
     return sum(map(abs, changes.values()))
+
+
+def _stepwise(con: duckdb.DuckDBPyConnection, query: DeltaQuery) -> Bag:
+    """The changes as Spark computes them, each step before the next; those said to be few are."""
+    text = stepwise(query)
+    changed = sum(_size(con, step.name) for step in text.steps if step.sql is None)
+    for step in text.steps:
+        if step.sql is not None:
+            con.execute(f"CREATE OR REPLACE TEMP TABLE {step.name} AS {_from_spark(step.sql)}")
+        if step.few and _size(con, step.name) > 1 + _UNIONS * changed:
+            raise Broken(f"{step.name} is not few\n{step.sql}")
+    return Counter({tuple(map(normal, row)): weight for *row, weight in con.execute(_from_spark(text.sql)).fetchall()})
+
+
+def _size(con: duckdb.DuckDBPyConnection, relation: str) -> int:
+    return int(con.execute(f"SELECT count(*) FROM {relation}").fetchall()[0][0])
 
 
 def _applied(stored: Bag, changes: Bag, text: str) -> Bag:

@@ -10,7 +10,7 @@ from pyroaring import BitMap64
 from neve.files.puffin import vectors_file
 from neve.files.vectors import decode_vector
 from neve.model.results import Reason
-from neve.plan.applying import MOST_BYTES, MOST_MATCHED, MOST_ROWS, ApplyPlan, settle_apply
+from neve.plan.applying import MOST_BYTES, MOST_MATCHED, MOST_ROWS, MOST_SHARE, ApplyPlan, plan_full, settle_apply
 
 FEW = ApplyPlan("row_delta", Reason(code="few_rows", detail="at most 5 rows changed in the sources"))
 
@@ -21,9 +21,10 @@ FEW = ApplyPlan("row_delta", Reason(code="few_rows", detail="at most 5 rows chan
         (True, 3, 2, 0, "few_rows"),
         (True, MOST_ROWS * 9, MOST_ROWS, MOST_BYTES * 9, "few_rows"),
         (True, 0, MOST_ROWS + 1, 0, "many_rows"),
-        (False, MOST_MATCHED - 1, 1, MOST_BYTES, "few_rows"),
-        (False, MOST_MATCHED, 1, 0, "many_rows"),
-        (False, 1, 1, MOST_BYTES + 1, "many_bytes"),
+        (False, MOST_ROWS, MOST_MATCHED, MOST_BYTES, "few_rows"),
+        (False, 1, MOST_MATCHED + 1, 0, "many_rows"),
+        (False, 1, 1, 2 * MOST_BYTES + 2, "many_bytes"),
+        (False, 9, 1, 9 * MOST_BYTES, "few_rows"),
     ],
 )
 def test_what_comes_to_the_driver_and_to_every_task_is_bounded(
@@ -31,6 +32,21 @@ def test_what_comes_to_the_driver_and_to_every_task_is_bounded(
 ) -> None:
     plan = settle_apply(FEW, keyed=keyed, inserted=inserted, deleted=deleted, size=size)
     assert (plan.way, plan.reason.code) == ("row_delta" if code == "few_rows" else "merge", code)
+
+
+@pytest.mark.parametrize(
+    ("share", "frozen", "way"),
+    [
+        (None, False, "merge"),
+        (MOST_SHARE, False, "merge"),
+        (MOST_SHARE + 0.01, False, "replace"),
+        (1.0, True, "merge"),
+    ],
+)
+def test_a_result_computed_anew_is_compared_unless_most_of_it_changed(
+    share: float | None, frozen: bool, way: str
+) -> None:
+    assert plan_full(changed_share=share, frozen=frozen).way == way
 
 
 def test_a_merge_stays_a_merge() -> None:

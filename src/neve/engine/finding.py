@@ -41,11 +41,10 @@ def write_keyed(delta: RowDelta, changes: DataFrame, *, few: bool) -> Applied:
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
-    seen, weight = Observation(), f.col(WEIGHT)
-    watched = changes.observe(
-        seen, f.count_if(weight < 0).alias("gone"), f.count_if(f.abs(weight) > 1).alias("doubled")
-    )
-    come = delta.write(watched.where(weight > 0), few=few)
+    seen = Observation()
+    counts = f"count_if({WEIGHT} < 0) AS gone", f"count_if(abs({WEIGHT}) > 1) AS doubled"
+    watched = changes.observe(seen, *map(f.expr, counts))
+    come = delta.write(watched.where(f"{WEIGHT} > 0"), few=few)
     if seen.get["doubled"]:
         raise JobFailed(f"{delta.table} holds two rows of one key: it is not what its changes were derived for")
     return Applied(come, seen.get["gone"])
@@ -57,10 +56,8 @@ def find_keyed(changes: DataFrame, place: str) -> Places:
     Raises:
         JobFailed: one of them has no place.
     """
-    from pyspark.sql import functions as f
-
     with translated():
-        found = dict(_positions(changes.where(f.col(WEIGHT) < 0).select(f.col(quote(place)).alias(PLACE))))
+        found = dict(_positions(changes.where(f"{WEIGHT} < 0").selectExpr(f"{quote(place)} AS {PLACE}")))
     if None in found:
         raise JobFailed("a row to be replaced is not there")
     return {file: at for file, at in found.items() if file is not None}
@@ -109,18 +106,16 @@ def find_bag(
     return {file: at for file, at in places.items() if file is not None}
 
 
-def write_bag(spark: SparkSession, delta: RowDelta, columns: Sequence[str]) -> None:
+def write_bag(spark: SparkSession, delta: RowDelta, columns: Sequence[str], *, few: bool) -> None:
     """Writes the rows that come."""
     with translated():
-        delta.write(spark.sql(come_bag(CHANGES, columns)), few=True)
+        delta.write(spark.sql(come_bag(CHANGES, columns)), few=few)
 
 
 def _positions(rows: DataFrame) -> Iterator[tuple[str | None, list[int]]]:
     """Positions by file; rows without a place are those of no file."""
-    from pyspark.sql import functions as f
-
-    at = f.coalesce(f.col(f"{PLACE}.pos"), f.lit(-1)).alias("at")
-    table = rows.select(f"{PLACE}.file", at).toArrow().group_by("file").aggregate([("at", "list")])
+    plain = rows.selectExpr(f"{PLACE}.file AS file", f"coalesce({PLACE}.pos, -1L) AS at")
+    table = plain.toArrow().group_by("file").aggregate([("at", "list")])
     yield from zip(table["file"].to_pylist(), table["at_list"].to_pylist(), strict=True)
 
 

@@ -8,19 +8,21 @@ from typing import Literal
 from neve.model.facts import TableFacts
 from neve.model.results import Reason
 
-Way = Literal["row_delta", "merge"]
+Way = Literal["row_delta", "merge", "replace"]
 
 MOST_ROWS = 1_000_000  # that go: their positions come to the driver
-MOST_MATCHED = 200_000  # changes of a bag, which every task gets whole to find stored rows by
+MOST_MATCHED = 200_000  # rows of a bag that go: every task gets them whole, to find the stored ones by
 MOST_BYTES = 64 * 1024 * 1024  # the same in bytes
 MOST_FILES = 1_000  # that lose rows: each costs calls into Java
+MOST_SHARE = 0.2  # of the source rows: beyond, few rows of a result computed anew would be found unchanged
 _VECTORS = 3  # the format that has them
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyPlan:
     """`row_delta`: rows that go are marked where they lie, in the commit that adds the new ones. `merge`: one MERGE on
-    a branch, which is then published; right for any table and any number of changes."""
+    a branch, which is then published; right for any table and any number of changes. `replace`: all rows are written
+    anew in one commit, nothing is compared."""
 
     way: Way
     reason: Reason
@@ -39,16 +41,27 @@ def plan_apply(facts: TableFacts, *, changed_rows: int) -> ApplyPlan:
     )
 
 
+def plan_full(*, changed_share: float | None, frozen: bool) -> ApplyPlan:
+    """How a result computed anew is put in place: as the difference, which those below can follow, unless that would be
+    most of it."""
+    if changed_share is None or changed_share <= MOST_SHARE:
+        return _merge("difference", "what did not change stays")
+    if frozen:
+        return _merge("frozen", "some rows are not to change")
+    return ApplyPlan("replace", Reason(code="many_changes", detail=f"{changed_share:.0%} of the source rows changed"))
+
+
 def settle_apply(plan: ApplyPlan, *, keyed: bool, inserted: int, deleted: int, size: int) -> ApplyPlan:
     """The plan once the changes are counted: `size` is what they take in memory, in bytes."""
     if plan.way == "merge":
         return plan
     if deleted > MOST_ROWS:
         return _merge("many_rows", f"{deleted:,} rows go, more than {MOST_ROWS:,}")
-    if not keyed and inserted + deleted > MOST_MATCHED:
-        return _merge("many_rows", f"{inserted + deleted:,} rows change, more than {MOST_MATCHED:,}")
-    if not keyed and size > MOST_BYTES:
-        return _merge("many_bytes", f"the changes take {size:,} bytes, more than {MOST_BYTES:,}")
+    if not keyed and deleted > MOST_MATCHED:
+        return _merge("many_rows", f"{deleted:,} rows go, more than {MOST_MATCHED:,}")
+    going = size * deleted // max(1, inserted + deleted)
+    if not keyed and going > MOST_BYTES:
+        return _merge("many_bytes", f"the rows that go take {going:,} bytes, more than {MOST_BYTES:,}")
     return replace(plan, reason=Reason(code="few_rows", detail=f"{inserted:,} rows come, {deleted:,} go"))
 
 

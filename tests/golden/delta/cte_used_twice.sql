@@ -11,6 +11,8 @@ SELECT p.k, q.s FROM t p JOIN t q ON p.s = q.k
 --         aggregate SUM(`a_x`) by a_k [affected groups]
 --           table default.a [source]
 -- reads: delta_a, new_a, old_a
+-- kept: delta_a, keys, project_delta_net, keys_2, project_delta_2_net
+-- few: delta_a, keys, keys_2
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

@@ -6,6 +6,8 @@ SELECT DISTINCT g FROM a
 --       project g_2 [projection]
 --         table default.a [source]
 -- reads: delta_a, stored
+-- kept: added, touched
+-- few: delta_a, added
 WITH project_delta AS (
   SELECT
     `delta_a`.`g` AS `g_2`,
@@ -53,6 +55,12 @@ WITH project_delta AS (
     (
       COALESCE(`old_rows`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
     ) > 0
+    AND NOT (
+      `old_there`
+      AND `old_rows` IS NOT DISTINCT FROM (
+        COALESCE(`old_rows`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
+      )
+    )
 ), come AS (
   SELECT
     `g_2`,
@@ -66,6 +74,14 @@ WITH project_delta AS (
   FROM touched
   WHERE
     `old_there`
+    AND NOT (
+      (
+        COALESCE(`old_rows`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
+      ) > 0
+      AND `old_rows` IS NOT DISTINCT FROM (
+        COALESCE(`old_rows`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
+      )
+    )
   UNION ALL
   SELECT
     `g_2`,
@@ -76,10 +92,5 @@ WITH project_delta AS (
 SELECT
   `g_2` AS `g`,
   `rows` AS `_neve_rows`,
-  SUM(`_w`) AS `_w`
+  `_w`
 FROM changes
-GROUP BY
-  `g_2`,
-  `rows`
-HAVING
-  SUM(`_w`) <> 0

@@ -5,6 +5,8 @@ SELECT k, e FROM a LATERAL VIEW OUTER explode(l) v AS e
 --     generate EXPLODE(`l`) [generator]
 --       table default.a [source]
 -- reads: delta_a
+-- kept: nothing
+-- few: delta_a
 WITH generate_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

@@ -6,6 +6,8 @@ SELECT k, a.x, b.y FROM a FULL JOIN b USING (k)
 --       table default.a [source]
 --       table default.b [source]
 -- reads: delta_a, delta_b, new_a, new_b, old_a, old_b
+-- kept: delta_a, delta_b, touched_2, touched
+-- few: delta_a, delta_b
 WITH scan_old AS (
   SELECT
     `old_b`.`k` AS `b_k`,

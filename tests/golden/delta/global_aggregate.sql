@@ -6,6 +6,8 @@ SELECT count(*) AS n, max(x) AS hi FROM a
 --       aggregate COUNT(*), MAX(`x`) [sums and extrema]
 --         table default.a [source]
 -- reads: delta_a, new_a, stored
+-- kept: touched
+-- few: delta_a
 WITH scan_new AS (
   SELECT
     `new_a`.`x` AS `x`

@@ -10,6 +10,8 @@ JOIN (SELECT k, count(*) AS n FROM a GROUP BY k) t ON t.k = b.k
 --         aggregate COUNT(*) by a_k [affected groups]
 --           table default.a [source]
 -- reads: delta_a, delta_b, new_a, new_b, old_a
+-- kept: delta_b, keys
+-- few: delta_a, delta_b, keys
 WITH scan_delta AS (
   SELECT
     `delta_b`.`k` AS `k`,

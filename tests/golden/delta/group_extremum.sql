@@ -6,6 +6,8 @@ SELECT g, min(x) AS lo FROM a GROUP BY g
 --       aggregate COUNT(*), MIN(`x`) by g [sums and extrema]
 --         table default.a [source]
 -- reads: delta_a, new_a, stored
+-- kept: added, touched
+-- few: delta_a, added
 WITH scan_delta AS (
   SELECT
     `delta_a`.`g` AS `g`,

@@ -6,6 +6,8 @@ SELECT k, count(*) AS n, sum(x) AS t, avg(m) AS am FROM a GROUP BY k
 --       aggregate COUNT(*), COUNT(`x`), SUM(`x`), COUNT(`m`), SUM(`m`) by k [sums]
 --         table default.a [source]
 -- reads: delta_a, stored
+-- kept: added, touched
+-- few: delta_a, added
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,
@@ -99,6 +101,30 @@ WITH scan_delta AS (
     (
       COALESCE(`old_n`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
     ) > 0
+    AND NOT (
+      `old_there`
+      AND `old_n` IS NOT DISTINCT FROM (
+        COALESCE(`old_n`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
+      )
+      AND `old_count_of_x` IS NOT DISTINCT FROM (
+        COALESCE(`old_count_of_x`, CAST(0 AS BIGINT)) + COALESCE(`add_count_of_x`, CAST(0 AS BIGINT))
+      )
+      AND `old_t` IS NOT DISTINCT FROM CASE
+        WHEN (
+          COALESCE(`old_count_of_x`, CAST(0 AS BIGINT)) + COALESCE(`add_count_of_x`, CAST(0 AS BIGINT))
+        ) > 0
+        THEN CAST(COALESCE(`old_t`, CAST(0 AS BIGINT)) + COALESCE(`add_sum_of_x`, CAST(0 AS BIGINT)) AS BIGINT)
+      END
+      AND `old_count_of_m` IS NOT DISTINCT FROM (
+        COALESCE(`old_count_of_m`, CAST(0 AS BIGINT)) + COALESCE(`add_count_of_m`, CAST(0 AS BIGINT))
+      )
+      AND `old_sum_of_m` IS NOT DISTINCT FROM CASE
+        WHEN (
+          COALESCE(`old_count_of_m`, CAST(0 AS BIGINT)) + COALESCE(`add_count_of_m`, CAST(0 AS BIGINT))
+        ) > 0
+        THEN CAST(COALESCE(`old_sum_of_m`, CAST(0 AS DECIMAL(22, 2))) + COALESCE(`add_sum_of_m`, CAST(0 AS DECIMAL(22, 2))) AS DECIMAL(22, 2))
+      END
+    )
 ), step_2 AS (
   SELECT
     `k`,
@@ -140,6 +166,32 @@ WITH scan_delta AS (
   FROM touched
   WHERE
     `old_there`
+    AND NOT (
+      (
+        COALESCE(`old_n`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
+      ) > 0
+      AND `old_n` IS NOT DISTINCT FROM (
+        COALESCE(`old_n`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
+      )
+      AND `old_count_of_x` IS NOT DISTINCT FROM (
+        COALESCE(`old_count_of_x`, CAST(0 AS BIGINT)) + COALESCE(`add_count_of_x`, CAST(0 AS BIGINT))
+      )
+      AND `old_t` IS NOT DISTINCT FROM CASE
+        WHEN (
+          COALESCE(`old_count_of_x`, CAST(0 AS BIGINT)) + COALESCE(`add_count_of_x`, CAST(0 AS BIGINT))
+        ) > 0
+        THEN CAST(COALESCE(`old_t`, CAST(0 AS BIGINT)) + COALESCE(`add_sum_of_x`, CAST(0 AS BIGINT)) AS BIGINT)
+      END
+      AND `old_count_of_m` IS NOT DISTINCT FROM (
+        COALESCE(`old_count_of_m`, CAST(0 AS BIGINT)) + COALESCE(`add_count_of_m`, CAST(0 AS BIGINT))
+      )
+      AND `old_sum_of_m` IS NOT DISTINCT FROM CASE
+        WHEN (
+          COALESCE(`old_count_of_m`, CAST(0 AS BIGINT)) + COALESCE(`add_count_of_m`, CAST(0 AS BIGINT))
+        ) > 0
+        THEN CAST(COALESCE(`old_sum_of_m`, CAST(0 AS DECIMAL(22, 2))) + COALESCE(`add_sum_of_m`, CAST(0 AS DECIMAL(22, 2))) AS DECIMAL(22, 2))
+      END
+    )
   UNION ALL
   SELECT
     `k_2`,
@@ -160,15 +212,5 @@ SELECT
   `count_of_x` AS `_neve_count_of_x`,
   `count_of_m` AS `_neve_count_of_m`,
   `sum_of_m` AS `_neve_sum_of_m`,
-  SUM(`_w`) AS `_w`
+  `_w`
 FROM changes
-GROUP BY
-  `k_2`,
-  `n`,
-  `t`,
-  `am`,
-  `count_of_x`,
-  `count_of_m`,
-  `sum_of_m`
-HAVING
-  SUM(`_w`) <> 0

@@ -6,6 +6,8 @@ SELECT g, count(DISTINCT x) AS n, sum(d) AS t FROM a GROUP BY g HAVING count(*) 
 --       aggregate COUNT(DISTINCT `x`), SUM(`d`), COUNT(*) by g [affected groups]
 --         table default.a [source]
 -- reads: delta_a, new_a, stored
+-- kept: keys
+-- few: delta_a, keys
 WITH scan_delta AS (
   SELECT
     `delta_a`.`g` AS `g`,

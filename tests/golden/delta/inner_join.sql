@@ -8,6 +8,8 @@ JOIN b ON a.k = b.k AND a.x > b.y
 --       table default.a [source]
 --       table default.b [source]
 -- reads: delta_a, delta_b, new_a, old_b
+-- kept: nothing
+-- few: delta_a, delta_b
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

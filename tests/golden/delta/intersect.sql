@@ -7,6 +7,8 @@ SELECT k FROM a INTERSECT SELECT k FROM b
 --     project k_3 [projection]
 --       table default.b [source]
 -- reads: delta_a, delta_b, new_a, new_b, stored
+-- kept: keys
+-- few: delta_a, delta_b, both, keys
 WITH project_delta AS (
   SELECT
     `delta_a`.`k` AS `k_2`,

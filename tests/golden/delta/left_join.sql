@@ -6,6 +6,8 @@ SELECT a.k, b.y FROM a LEFT JOIN b ON a.k = b.k
 --       table default.a [source]
 --       table default.b [source]
 -- reads: delta_a, delta_b, new_a, new_b, old_a, old_b
+-- kept: delta_a, delta_b, touched
+-- few: delta_a, delta_b
 WITH scan_old_2 AS (
   SELECT
     `old_a`.`k` AS `k`

@@ -6,6 +6,8 @@ SELECT k, x FROM a ORDER BY x DESC LIMIT 10
 --       project k_2, x_2, sort [projection]
 --         table default.a [source]
 -- reads: new_a, stored
+-- kept: nothing
+-- few: 
 WITH project_new AS (
   SELECT
     `new_a`.`k` AS `k_2`,

@@ -7,6 +7,8 @@ SELECT k, x IN (SELECT k FROM b) AS known FROM a
 --       project k_2 [projection]
 --         table default.b [source]
 -- reads: delta_a, delta_b, new_b, old_a, old_b
+-- kept: delta_a, touched, flipped_2, flipped
+-- few: delta_a, delta_b
 WITH scan_old AS (
   SELECT
     `old_a`.`k` AS `k`,

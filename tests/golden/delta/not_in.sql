@@ -13,6 +13,8 @@ SELECT x FROM a WHERE x NOT IN (SELECT k FROM b)
 --       project  [projection]
 --         table default.b [source]
 -- reads: delta_a, delta_b, new_b, old_a, old_b
+-- kept: delta_b, touched_3, touched_2, touched
+-- few: delta_a, delta_b
 WITH scan_old AS (
   SELECT
     `old_a`.`x` AS `x`

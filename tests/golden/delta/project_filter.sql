@@ -7,6 +7,8 @@ WHERE x > 0 AND g IS NOT NULL
 --     filter `x` > 0 AND NOT `g` IS NULL [filter]
 --       table default.a [source]
 -- reads: delta_a
+-- kept: nothing
+-- few: delta_a
 WITH changes AS (
   SELECT
     `delta_a`.`k` AS `k_2`,

@@ -6,6 +6,8 @@ SELECT k, g, x FROM a QUALIFY row_number() OVER (PARTITION BY g ORDER BY x) = 1
 --       window ROW_NUMBER() OVER (PARTITION BY `g` ORDER BY `x`) [affected partitions]
 --         table default.a [source]
 -- reads: delta_a, new_a, stored
+-- kept: keys
+-- few: delta_a, keys
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

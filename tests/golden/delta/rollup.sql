@@ -9,6 +9,8 @@ SELECT k, g, grouping(g) AS r, sum(x) AS t FROM a GROUP BY ROLLUP (k, g)
 --             table default.a [source]
 --             3 constant rows [constant]
 -- reads: delta_a, stored
+-- kept: added, touched
+-- few: delta_a
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,
@@ -122,6 +124,21 @@ WITH scan_delta AS (
     (
       COALESCE(`old_rows`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
     ) > 0
+    AND NOT (
+      `old_there`
+      AND `old_rows` IS NOT DISTINCT FROM (
+        COALESCE(`old_rows`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
+      )
+      AND `old_count_of_x` IS NOT DISTINCT FROM (
+        COALESCE(`old_count_of_x`, CAST(0 AS BIGINT)) + COALESCE(`add_count_of_x`, CAST(0 AS BIGINT))
+      )
+      AND `old_t` IS NOT DISTINCT FROM CASE
+        WHEN (
+          COALESCE(`old_count_of_x`, CAST(0 AS BIGINT)) + COALESCE(`add_count_of_x`, CAST(0 AS BIGINT))
+        ) > 0
+        THEN CAST(COALESCE(`old_t`, CAST(0 AS BIGINT)) + COALESCE(`add_sum_of_x`, CAST(0 AS BIGINT)) AS BIGINT)
+      END
+    )
 ), come AS (
   SELECT
     `k_2` AS `k_3`,
@@ -155,6 +172,23 @@ WITH scan_delta AS (
   FROM touched
   WHERE
     `old_there`
+    AND NOT (
+      (
+        COALESCE(`old_rows`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
+      ) > 0
+      AND `old_rows` IS NOT DISTINCT FROM (
+        COALESCE(`old_rows`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
+      )
+      AND `old_count_of_x` IS NOT DISTINCT FROM (
+        COALESCE(`old_count_of_x`, CAST(0 AS BIGINT)) + COALESCE(`add_count_of_x`, CAST(0 AS BIGINT))
+      )
+      AND `old_t` IS NOT DISTINCT FROM CASE
+        WHEN (
+          COALESCE(`old_count_of_x`, CAST(0 AS BIGINT)) + COALESCE(`add_count_of_x`, CAST(0 AS BIGINT))
+        ) > 0
+        THEN CAST(COALESCE(`old_t`, CAST(0 AS BIGINT)) + COALESCE(`add_sum_of_x`, CAST(0 AS BIGINT)) AS BIGINT)
+      END
+    )
   UNION ALL
   SELECT
     `k_3`,
@@ -175,15 +209,5 @@ SELECT
   `grouping_set` AS `_neve_grouping_set`,
   `rows` AS `_neve_rows`,
   `count_of_x` AS `_neve_count_of_x`,
-  SUM(`_w`) AS `_w`
+  `_w`
 FROM changes
-GROUP BY
-  `k_3`,
-  `g_3`,
-  `r`,
-  `t`,
-  `grouping_set`,
-  `rows`,
-  `count_of_x`
-HAVING
-  SUM(`_w`) <> 0

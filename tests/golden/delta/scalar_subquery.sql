@@ -8,6 +8,8 @@ SELECT k, (SELECT max(y) FROM b) AS top FROM a
 --         aggregate MAX(`y`) [affected groups]
 --           table default.b [source]
 -- reads: delta_a, new_a, new_b, old_a, old_b
+-- kept: delta_a
+-- few: delta_a
 WITH scan_old_2 AS (
   SELECT
     `old_a`.`k` AS `k`

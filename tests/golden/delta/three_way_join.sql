@@ -11,6 +11,8 @@ JOIN a AS c ON c.x = b.y
 --         table default.b [source]
 --       table default.a [source]
 -- reads: delta_a, delta_b, new_a, new_b, old_a, old_b
+-- kept: delta_a
+-- few: delta_a, delta_b
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

@@ -9,6 +9,8 @@ SELECT k FROM a UNION SELECT k FROM b
 --         project k_3 [projection]
 --           table default.b [source]
 -- reads: delta_a, delta_b, stored
+-- kept: added, touched
+-- few: delta_a, delta_b, unionall_delta, added
 WITH unionall_delta AS (
   SELECT
     `delta_a`.`k` AS `k_4`,
@@ -61,6 +63,12 @@ WITH unionall_delta AS (
     (
       COALESCE(`old_rows`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
     ) > 0
+    AND NOT (
+      `old_there`
+      AND `old_rows` IS NOT DISTINCT FROM (
+        COALESCE(`old_rows`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
+      )
+    )
 ), come AS (
   SELECT
     `k_4`,
@@ -74,6 +82,14 @@ WITH unionall_delta AS (
   FROM touched
   WHERE
     `old_there`
+    AND NOT (
+      (
+        COALESCE(`old_rows`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
+      ) > 0
+      AND `old_rows` IS NOT DISTINCT FROM (
+        COALESCE(`old_rows`, CAST(0 AS BIGINT)) + COALESCE(`add_rows`, CAST(0 AS BIGINT))
+      )
+    )
   UNION ALL
   SELECT
     `k_4`,
@@ -84,10 +100,5 @@ WITH unionall_delta AS (
 SELECT
   `k_4` AS `k`,
   `rows` AS `_neve_rows`,
-  SUM(`_w`) AS `_w`
+  `_w`
 FROM changes
-GROUP BY
-  `k_4`,
-  `rows`
-HAVING
-  SUM(`_w`) <> 0

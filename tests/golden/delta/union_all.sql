@@ -7,6 +7,8 @@ SELECT k FROM a UNION ALL SELECT k FROM b
 --     project k_3 [projection]
 --       table default.b [source]
 -- reads: delta_a, delta_b
+-- kept: nothing
+-- few: delta_a, delta_b, changes
 WITH changes AS (
   SELECT
     `delta_a`.`k` AS `k_4`,

@@ -6,6 +6,8 @@ SELECT a.k, v.n FROM a JOIN VALUES (1, 'one'), (2, 'two') AS v(k, n) ON a.k = v.
 --       table default.a [source]
 --       2 constant rows [constant]
 -- reads: delta_a
+-- kept: nothing
+-- few: delta_a
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

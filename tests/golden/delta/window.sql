@@ -5,6 +5,8 @@ SELECT k, sum(x) OVER (PARTITION BY g ORDER BY k) AS t FROM a
 --     window SUM(`x`) OVER (PARTITION BY `g` ORDER BY `k`) [affected partitions]
 --       table default.a [source]
 -- reads: delta_a, new_a, stored
+-- kept: keys
+-- few: delta_a, keys
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

@@ -26,7 +26,7 @@ from neve.errors import JobFailed
 from neve.model.names import TableName
 from neve.model.refresh import CommittedRefresh
 from neve.model.results import Reason
-from neve.plan.applying import MOST_FILES, MOST_MATCHED, ApplyPlan, plan_apply, settle_apply
+from neve.plan.applying import MOST_FILES, MOST_MATCHED, ApplyPlan, plan_apply, plan_full, settle_apply
 from neve.services.context import Context
 from neve.services.dynamic.deciding import Refresh, move_on
 from neve.services.dynamic.definitions import FRONTIER, REFRESH, Definition
@@ -80,9 +80,14 @@ def carry_out(context: Context, refresh: Refresh, run: Progress) -> CarriedOut:
     from neve.engine.session import fresh_session
 
     spark = fresh_session(context.session.spark)
-    if refresh.before is None and (refresh.is_empty or refresh.definition.options.immutable_where is None):
-        return CarriedOut(_write_all(context, spark, refresh, run))
+    frozen = refresh.definition.options.immutable_where is not None
+    if refresh.before is None and (refresh.is_empty or not frozen):
+        return _write_all(context, spark, refresh, run)
     plan = plan_apply(refresh.facts, changed_rows=refresh.changed_rows)
+    if refresh.action == "FULL" and refresh.estimate is not None:
+        anew = plan_full(changed_share=refresh.estimate.changed_share, frozen=frozen)
+        if anew.way == "replace":
+            return _write_all(context, spark, refresh, run, anew)
     if plan.way == "row_delta" and refresh.action == "INCREMENTAL":
         plan_small(spark)
     query = _query(refresh, places=plan.way == "row_delta")
@@ -174,7 +179,7 @@ def _row_delta_bag(work: _Work, plan: ApplyPlan, delta: RowDelta) -> tuple[Appli
         return done, settled
     places = find_bag(work.spark, delta, work.query.columns, ranges, done.deleted)
     if done.inserted:
-        write_bag(work.spark, delta, work.query.columns)
+        write_bag(work.spark, delta, work.query.columns, few=done.inserted <= MOST_MATCHED)
     return done, _commit(work, settled, delta, places, done)
 
 
@@ -207,31 +212,30 @@ def _merge(work: _Work, plan: ApplyPlan, done: Applied) -> CarriedOut:
     return CarriedOut(done, plan)
 
 
-def _write_all(context: Context, spark: SparkSession, refresh: Refresh, run: Progress) -> Applied:
-    """Fills an empty table, or one with rows that somebody else wrote: those may be wrong in what is hidden, too, so
-    that nothing of them can be relied on to find them by."""
+def _write_all(
+    context: Context, spark: SparkSession, refresh: Refresh, run: Progress, plan: ApplyPlan | None = None
+) -> CarriedOut:
+    """Fills an empty table, or puts all rows in the place of those that are there: they are mostly other ones, or ones
+    that somebody else wrote, of which nothing can be relied on."""
     query = full(refresh.analysis, Version.NEW, moment=refresh.after.at)
     provide_all(spark, query, refresh)
-    done = None
-    if not refresh.is_empty:
-        provide(spark, STORED, refresh.table, refresh.base, query.columns)
-        done = count(compare(spark, query.sql, STORED, query.columns))
+    gone = 0 if refresh.facts.current is None else refresh.facts.current.rows or 0
     with staged(spark, refresh.table, branch_of(run.run_id), base=refresh.base) as branch:
         load_all(
             spark,
             branch,
             query.sql,
             query.columns,
-            summary=_summary(refresh, run, done),
-            replace=done is not None,
+            summary=_summary(refresh, run, None, plan, gone=gone),
+            replace=not refresh.is_empty,
         )
         run.snapshot_after = publish(spark, branch, base=refresh.base)
     current = context.catalog.facts(refresh.table).current
-    return done or Applied((current.rows if current else 0) or 0, 0)
+    return CarriedOut(Applied((current.rows if current else 0) or 0, gone), plan)
 
 
 def _summary(
-    refresh: Refresh, run: Progress, done: Applied | None = None, plan: ApplyPlan | None = None
+    refresh: Refresh, run: Progress, done: Applied | None, plan: ApplyPlan | None, *, gone: int = 0
 ) -> Mapping[str, str]:
     """What the commit says of itself: enough to write the history of refreshes from it."""
     told = CommittedRefresh(
@@ -240,7 +244,7 @@ def _summary(
         trigger=refresh.trigger,
         round_id=refresh.round_id,
         rows_inserted=done.inserted if done else None,
-        rows_deleted=done.deleted if done else 0,
+        rows_deleted=done.deleted if done else gone,
         rows_changed_in_sources=refresh.changed_rows,
         strategy=plan.way if plan else None,
         estimates=None if refresh.estimate is None else refresh.estimate.model_dump(),

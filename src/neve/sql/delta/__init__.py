@@ -15,18 +15,18 @@ from neve.sql.delta.explain import explain
 from neve.sql.delta.operators import Version
 from neve.sql.delta.script import Read
 from neve.sql.delta.shape import Apply
-from neve.sql.delta.steps import Step, Stepwise, stepwise
+from neve.sql.delta.steps import Intermediate, Stepwise, stepwise
 
 __all__ = [
     "Analysis",
     "Apply",
     "DeltaQuery",
+    "Intermediate",
     "Moments",
     "OutputColumn",
     "Read",
     "Schema",
     "Source",
-    "Step",
     "Stepwise",
     "Version",
     "analyse",

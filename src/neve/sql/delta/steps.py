@@ -21,7 +21,7 @@ _PLAIN = {"expressions", "from_", "where"}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Intermediate:
     """A relation to be made before the next: `sql` may speak of earlier ones, and is None for the changes of a source,
     which are given.
 
@@ -39,7 +39,7 @@ class Stepwise:
     """The steps in their order, and the text that remains; `read_off`: it only reads kept steps, so that computing it
     again costs nothing."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Intermediate, ...]
     sql: str
     read_off: bool
 
@@ -58,9 +58,9 @@ def stepwise(query: DeltaQuery) -> Stepwise:
     apart = {name for name, body in bodies.items() if _stands_apart(body, times[name], few=name in few)}
     kept = {name for name in driven if times[name] > 1 and (name in apart or name in given)}
     inlined = {name: body for name, body in bodies.items() if name not in apart}
-    steps = [Step(name, None, name in kept, few=True) for name in given]
+    steps = [Intermediate(name, None, name in kept, few=True) for name in given]
     steps += [
-        Step(name, _written(body, inlined).sql("spark"), name in kept, name in few)
+        Intermediate(name, _written(body, inlined).sql("spark"), name in kept, name in few)
         for name, body in bodies.items()
         if name in apart
     ]
