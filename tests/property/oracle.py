@@ -113,14 +113,14 @@ def _stepwise(con: duckdb.DuckDBPyConnection, query: DeltaQuery) -> Bag:
     changed = sum(_size(con, step.name) for step in text.steps if step.sql is None)
     for step in text.steps:
         if step.sql is not None:
-            con.execute(f"CREATE OR REPLACE TEMP TABLE {step.name} AS {_from_spark(step.sql)}")
+            con.execute(f'CREATE OR REPLACE TEMP TABLE "{step.name}" AS {_from_spark(step.sql)}')
         if step.few and _size(con, step.name) > 1 + _UNIONS * changed:
             raise Broken(f"{step.name} is not few\n{step.sql}")
     return Counter({tuple(map(normal, row)): weight for *row, weight in con.execute(_from_spark(text.sql)).fetchall()})
 
 
 def _size(con: duckdb.DuckDBPyConnection, relation: str) -> int:
-    return int(con.execute(f"SELECT count(*) FROM {relation}").fetchall()[0][0])
+    return int(con.execute(f'SELECT count(*) FROM "{relation}"').fetchall()[0][0])
 
 
 def _applied(stored: Bag, changes: Bag, text: str) -> Bag:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 from tests.spark.test_dynamic import QUERIES, Work
 
 from neve.errors import (
@@ -23,7 +24,7 @@ Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def work(spark_lake: Lake, namespace: str) -> Work:
+def work(spark_lake: Lake, quick: SparkSession, namespace: str) -> Work:
     return Work(spark_lake, namespace)
 
 
@@ -186,6 +187,10 @@ def test_the_document_by_every_door_and_doors_that_stay_closed(work: Work, cli: 
         "UPDATE {t} SET id = 1",
         "MERGE INTO {t} AS d USING {ns}.orders o ON d.id = o.id WHEN MATCHED THEN DELETE",
         "TRUNCATE TABLE {t}",
+        "INSERT INTO IDENTIFIER('{t}') SELECT * FROM {t}",
+        "DELETE FROM IDENTIFIER('{t}')",
+        "EXECUTE IMMEDIATE 'DELETE FROM {t}'",
+        "DECLARE what = 'DELETE FROM {t}'; EXECUTE IMMEDIATE what",
         "INSERT OVERWRITE lake.{t} SELECT * FROM {t}",
         "INSERT INTO {t}.branch_main SELECT * FROM {t}",
         "ALTER TABLE {t} ADD COLUMN x int",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from neve.engine.errors import translated
-from neve.engine.refresh import CHANGES, Applied, provide
+from neve.engine.refresh import CHANGES, Applied, provide, types_of
 from neve.engine.row_delta import RowDelta
 from neve.errors import JobFailed
 from neve.model.names import quote
@@ -100,7 +100,7 @@ def find_bag(
         for item in ranges:
             stored = stored.where(_within(item))
         stored.createOrReplaceTempView(_STORED)
-        places = dict(_positions(spark.sql(find_bag_sql(_STORED, CHANGES, columns))))
+        places = dict(_positions(spark.sql(find_bag_sql(_STORED, CHANGES, types_of(spark, columns)))))
     if sum(map(len, places.values())) != going:
         raise JobFailed(f"Spark: a row of {delta.table} to be removed is not there")
     return {file: at for file, at in places.items() if file is not None}

@@ -124,6 +124,12 @@ def count(changes: DataFrame) -> Applied:
     return Applied(int(row[0]), int(row[1]))
 
 
+def types_of(spark: SparkSession, columns: Sequence[str]) -> dict[str, str]:
+    """Columns of the held changes with Spark's names of their types."""
+    known = {field.name: field.dataType.simpleString() for field in spark.table(CHANGES).schema.fields}
+    return {name: known[name] for name in columns}
+
+
 def size_of(changes: DataFrame) -> int:
     """What held changes take in memory, in bytes, once they have been computed."""
     with translated():
@@ -168,7 +174,7 @@ def apply_changes(
         if kind == "keyed":
             spark.sql(merge_keyed(branch.sql, CHANGES, columns, keys))
         else:
-            spark.sql(merge_bag(branch.sql, CHANGES, columns))
+            spark.sql(merge_bag(branch.sql, CHANGES, types_of(spark, columns)))
 
 
 def load_all(

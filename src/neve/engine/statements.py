@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from neve.engine.errors import translated
 from neve.engine.values import readable, row_converter
-from neve.errors import InvalidName, JobFailed
+from neve.errors import InvalidName, JobFailed, Refused
 from neve.model.names import CATALOG, Namespace, quote, split_name
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _UPKEEP = (
     *("expire_snapshots", "remove_orphan_files", "ancestors_of", "create_changelog_view"),
     *("compute_table_stats", "compute_partition_stats"),
 )
+_NAMED_LATER = "PlanWithUnresolvedIdentifier"
 _MARKS = ("Command", "ParsedStatement")
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _PREVIEW = 1000
@@ -67,23 +68,44 @@ def _is_write(plan: Any, marks: Sequence[Any]) -> bool:
     if any(mark.isInstance(plan) for mark in marks):
         return not name.startswith(_LOOKS)
     children = plan.children()
+    if name == _NAMED_LATER and children.size():  # INSERT INTO IDENTIFIER(…); without rows to take, it is read
+        return True
     return any(_is_write(children.apply(index), marks) for index in range(children.size()))
 
 
 def targets(spark: SparkSession, text: str) -> list[tuple[str, ...]]:
     """The names of the tables whose rows, columns or name a statement would change, by Spark's own parser.
 
-    Upkeep (rewriting files, expiring snapshots), tags and branches change nothing that a reader sees. What a variable
-    names, or the text of EXECUTE IMMEDIATE, is not seen here.
+    Upkeep (rewriting files, expiring snapshots), tags and branches change nothing that a reader sees.
+
+    Raises:
+        Refused: a table is named by something that only Spark can compute.
     """
     with translated():
-        return list(_targets(spark._jsparkSession.sessionState().sqlParser().parsePlan(text)))
+        plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+        hidden = _hidden_text(plan)
+        return list(_targets(plan)) if hidden is None else targets(spark, hidden)
+
+
+def _hidden_text(plan: Any) -> str | None:
+    """The statement that EXECUTE IMMEDIATE runs."""
+    if plan.getClass().getSimpleName() != "UnresolvedExecuteImmediate":
+        return None
+    return _literal(plan.sqlStmtStr(), "EXECUTE IMMEDIATE runs a text")
+
+
+def _literal(expression: Any, what: str) -> str:
+    if expression.getClass().getSimpleName() != "Literal":
+        raise Refused(f"{what} that is not written out", hint="write the statement with its table's name")
+    return str(expression.value().toString())
 
 
 def _targets(plan: Any) -> Iterator[tuple[str, ...]]:
     kind = plan.getClass().getSimpleName()
     if kind == "Call":
         yield from _arguments(plan)
+    elif kind == _NAMED_LATER:
+        yield split_name(_literal(plan.identifierExpr(), "IDENTIFIER() gives a name"))
     elif kind not in _HARMLESS:
         for accessor in _TARGETS.get(kind, ("table",)):
             if (found := _name_behind(plan, accessor)) is not None:
@@ -102,6 +124,8 @@ def _name_behind(plan: Any, accessor: str) -> tuple[str, ...] | None:
         while found.getClass().getSimpleName() == "SubqueryAlias":
             found = found.child()
         kind = found.getClass().getSimpleName()
+        if kind == _NAMED_LATER:
+            return split_name(_literal(found.identifierExpr(), "IDENTIFIER() gives a name"))
         if kind.startswith("Unresolved"):
             found = found.nameParts() if kind == "UnresolvedIdentifier" else found.multipartIdentifier()
         return tuple(str(found.apply(index)) for index in range(found.size()))

@@ -92,5 +92,5 @@ WITH project_delta AS (
 SELECT
   `g_2` AS `g`,
   `rows` AS `_neve_rows`,
-  `_w`
+  CAST(`_w` AS BIGINT) AS `_w`
 FROM changes

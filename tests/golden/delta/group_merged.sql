@@ -212,5 +212,5 @@ SELECT
   `count_of_x` AS `_neve_count_of_x`,
   `count_of_m` AS `_neve_count_of_m`,
   `sum_of_m` AS `_neve_sum_of_m`,
-  `_w`
+  CAST(`_w` AS BIGINT) AS `_w`
 FROM changes

@@ -209,5 +209,5 @@ SELECT
   `grouping_set` AS `_neve_grouping_set`,
   `rows` AS `_neve_rows`,
   `count_of_x` AS `_neve_count_of_x`,
-  `_w`
+  CAST(`_w` AS BIGINT) AS `_w`
 FROM changes

@@ -100,5 +100,5 @@ WITH unionall_delta AS (
 SELECT
   `k_4` AS `k`,
   `rows` AS `_neve_rows`,
-  `_w`
+  CAST(`_w` AS BIGINT) AS `_w`
 FROM changes

@@ -152,7 +152,7 @@ def _settled(script: Script, shape: Shape, query: exp.Query, *, net: bool) -> ex
     relation = script.name(query, "changes")
     if net:
         told = [] if script.place is None else [column(script.place)]
-        return select([*_named(shape), *told, column(WEIGHT)], relation)
+        return select([*_named(shape), *told, named(WEIGHT, exp.cast(column(WEIGHT), "bigint"))], relation)
     weight = total(column(WEIGHT))
     place = [] if script.place is None else [named(script.place, exp.Max(this=column(script.place)))]
     built = select([*_named(shape), *place, named(WEIGHT, weight)], relation)
