@@ -134,9 +134,8 @@ MAPS = "SELECT k, map('m', m, 'k', k) AS flat, named_struct('at', map('d', d)) A
 
 @pytest.mark.parametrize("way", ["row_delta", "merge"])
 def test_rows_that_hold_maps_are_found(lakes: Lakes, way: str) -> None:
-    lakes.lake.dynamic.create(
-        f"CREATE DYNAMIC TABLE {lakes.namespace}.maps TARGET_LAG = '5 minutes' AS {MAPS.replace('{ns}', lakes.namespace)}"
-    )
+    name, query = f"{lakes.namespace}.maps", MAPS.replace("{ns}", lakes.namespace)
+    lakes.lake.dynamic.create(f"CREATE DYNAMIC TABLE {name} TARGET_LAG = '5 minutes' AS {query}")
     lakes.write("DELETE FROM {ns}.s WHERE m = 7", "INSERT INTO {ns}.s VALUES (2, 3, 1.5, DATE'2024-01-02')")
     done = lakes.refresh("maps", way=way)["maps"]
     assert (done.refresh, done.strategy, done.rows_inserted, done.rows_deleted) == ("INCREMENTAL", way, 1, 1)

@@ -46,7 +46,7 @@ def merge_keyed(table: str, changes: str, columns: Sequence[str], keys: Sequence
 def merge_bag(table: str, changes: str, types: Mapping[str, str]) -> str:
     """Rows that go are found first, and are then known by their places: of equal rows any may go.
 
-    `types` are the columns with Spark's names of their types. A row to be removed that is not there fails the statement.
+    `types` are the columns with Spark's names of their types. A row to be removed that is not there fails it.
     """
     names = [quote(name) for name in types]
     stored = f"SELECT {', '.join(names)}, {PLACE_OF} AS {PLACE} FROM {table}"  # noqa: S608
