@@ -258,7 +258,9 @@ def test_files_out_of_order_cost() -> None:
     assert deducted(replace(of([(0, 9)] * 10), sorted_by=None)) == {}
     sort = health(of([*ordered, (0, 10)])).sort
     assert sort is not None
-    assert (sort.column, sort.files, sort.overlapping, sort.depth) == ("id", 11, 11, 2.82)
+    assert (sort.column, sort.files, sort.overlapping, sort.share, sort.depth) == ("id", 11, 11, 0.1818, 2.82)
+    halves = of([(0, 9)] * 10, dict.fromkeys(range(5), "b"))
+    assert deducted(halves)["sort_overlap"].points == 10, "as out of order as partitions let them be"
     assert health(table([file(TARGET)] * 3, sorted_by="id")).sort is None, "no file says its range"
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SHOWN_ROWS = 100
+_NAMED = 5
 
 
 def init_lake(folder: Path, *, demo: bool) -> None:
@@ -56,8 +57,9 @@ def show_status(*, check: bool, late: bool) -> None:
             say(f"Next: {worst.next_command}")
     amiss = [row.table for row in rows if row.amiss]
     if check and amiss:
+        named = ", ".join(amiss[:_NAMED]) + (" …" if len(amiss) > _NAMED else "")
         raise CheckFailed(
-            f"{len(amiss):,} of {len(rows):,} tables are late or unhealthy: {', '.join(amiss)}",
+            f"{len(amiss):,} of {len(rows):,} tables are late or unhealthy: {named}",
             hint=f"see why: {neve('table', 'health', amiss[0])}",
         )
 
@@ -68,11 +70,9 @@ def _urgency(row: StatusRow) -> tuple[bool, bool, int]:
 
 
 def _tally(rows: Sequence[StatusRow]) -> str:
-    """Such as `1 late, 2 unhealthy, 9 healthy`."""
-    states = Counter(row.state for row in rows)
-    counts: dict[str, int] = {"late": sum(row.late for row in rows)}
-    counts |= {state: states[state] for state in STATES}
-    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
+    """Such as `1 late, 2 unhealthy, 9 healthy`; each table counts once."""
+    counts = Counter("late" if row.late else row.state for row in rows)
+    return ", ".join(f"{counts[word]:,} {word}" for word in ("late", *STATES) if counts[word])
 
 
 def show_schedule() -> None:

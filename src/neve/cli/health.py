@@ -16,7 +16,7 @@ def health_text(health: TableHealth) -> str:
         costs = [[f"−{item.points}", item.reason.detail] for item in health.deductions]
         parts.append(table(("points", "reason"), costs))
     if health.files:
-        sizes = [[_size(item.below), item.files, item.bytes] for item in health.histogram]
+        sizes = [[_size(item.below), item.files, item.bytes] for item in health.histogram if item.files]
         parts.append(table(("file_size", "files", "bytes"), sizes))
     if health.partitions > 1:
         columns = ("partition", "files", "small_files", "delete_files", "bytes")

@@ -55,13 +55,14 @@ class Deletes(Answer):
 class SortOverlap(Answer):
     """How well files keep to the order of the column that they are sorted by first.
 
-    `files` say their range, `overlapping` of them share values with another file of their partition. `depth` is how
-    many files the range of a file meets on average, its own included: 1 is in order.
+    `files` say their range, `overlapping` of them share values with another file of their partition, and `share` of all
+    pairs of files do. `depth` is how many files the range of a file meets on average, its own included: 1 is in order.
     """
 
     column: str
     files: int
     overlapping: int
+    share: float
     depth: float
 
 

@@ -67,7 +67,7 @@ MANIFEST_BYTES = 8 * MIB
 METADATA = Scale(10, 8 * MIB, 64 * MIB)
 SKEW = Scale(10, 3, 10)
 SORT_OVERLAP = Scale(10, 0, 1)
-"""Of the files that the range of a file meets, as a share of all others."""
+"""Of the pairs of files in a partition, as the share that overlaps."""
 WORST = 10
 
 
@@ -287,11 +287,10 @@ def _skew(facts: HealthFacts) -> Deduction:
 
 def _overlap(facts: HealthFacts) -> Deduction:
     found = facts.overlap
-    if found is None or found.files < 2:
+    if found is None:
         return _deduction(0, "sort_overlap", "")
-    share = (found.depth - 1) / (found.files - 1)
     detail = f"{format_count(found.overlapping)} of {format_count(found.files)} files overlap in {found.column}"
-    return _deduction(SORT_OVERLAP.deduct(share), "sort_overlap", detail)
+    return _deduction(SORT_OVERLAP.deduct(found.share), "sort_overlap", detail)
 
 
 # ------------------------------------------------------------------------------------------------------------- action

@@ -78,14 +78,18 @@ def deletes_of(files: Sequence[FileFact]) -> Deletes:
 def sort_overlap(column: str, partitions: Mapping[str, Sequence[FileFact]]) -> SortOverlap | None:
     """How files of the same partition overlap; None when no file says its range."""
     met: list[int] = []
+    possible = 0
     for files in partitions.values():
-        met += meetings([file.sort_range for file in files if file.sort_range is not None])
+        found = meetings([file.sort_range for file in files if file.sort_range is not None])
+        met += found
+        possible += len(found) * (len(found) - 1)
     if not met:
         return None
     return SortOverlap(
         column=column,
         files=len(met),
         overlapping=sum(count > 0 for count in met),
+        share=round(sum(met) / possible, 4) if possible else 0.0,
         depth=round(1 + sum(met) / len(met), 2),
     )
 
