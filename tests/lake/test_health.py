@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import fastavro
 import pytest
 from pyiceberg.manifest import DataFileContent
 from tests.lake.dynamic import declare, fill
@@ -32,6 +34,13 @@ def crowded(lake: Lake) -> LakeTable:
     lake.tables.create("crowd", "id bigint, v string", partition_by=["v"], properties=V2)
     append_files(lake, "crowd", [{"v": "abc"[number % 3]} for number in range(150)])
     return lake.table("crowd")
+
+
+def list_without_manifests() -> bytes:
+    """An Avro file of records that are no manifests."""
+    stream = io.BytesIO()
+    fastavro.writer(stream, {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}, [{"a": 1}])
+    return stream.getvalue()
 
 
 def status(lake: Lake) -> dict[str, StatusRow]:
@@ -75,6 +84,17 @@ def test_small_is_what_compaction_would_take(lake: Lake) -> None:
     table.set({"write.target-file-size-bytes": "100"})
     found = table.health()
     assert (found.small_below, found.small_files) == (75, 0)
+
+
+@pytest.mark.parametrize("target", ["0", "-1", "many", ""])
+def test_a_target_size_that_is_none_is_the_lakes(lake: Lake, target: str) -> None:
+    table = make(lake)
+    append_files(lake, "t", [{}] * 9, rows=100)
+    append_files(lake, "t", [{}], rows=900, content=DataFileContent.POSITION_DELETES)
+    expected = table.health()
+    table.set({"write.target-file-size-bytes": target})
+    found = table.health()
+    assert (found.small_below, found.score, found.action) == (64 * 1024**2, expected.score, expected.action)
 
 
 def test_partitions_with_the_most_small_files(crowded: LakeTable, cli: Cli) -> None:
@@ -196,6 +216,10 @@ def test_a_table_that_cannot_be_read_is_told_and_hides_no_other(lake: Lake, cli:
     }
     assert found["torn"].reason is not None
     assert "not an Avro file" in found["torn"].reason.detail
+    Path(snapshot.manifest_list).write_bytes(list_without_manifests())
+    torn = status(lake)["torn"]
+    assert torn.reason is not None
+    assert "lists files that Névé cannot read (KeyError: 'manifest_path')" in torn.reason.detail
     assert cli("status", "--check").code == 5
     assert cli("table", "health", "torn").code == 1
 

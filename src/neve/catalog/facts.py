@@ -122,12 +122,16 @@ def read_layout(metadata_location: str, snapshot: Snapshot, read: Reader) -> Lay
     content = read(metadata_location)
     metadata = parse_metadata(metadata_location, content)
     manifests = list(read_records(snapshot.manifest_list, read(snapshot.manifest_list)))
-    return Layout(
-        files=tuple(_live_files(metadata, manifests, read)),
-        manifests=len(manifests),
-        manifest_bytes=sum(manifest["manifest_length"] for manifest in manifests),
-        metadata_bytes=len(content),
-    )
+    try:
+        return Layout(
+            files=tuple(_live_files(metadata, manifests, read)),
+            manifests=len(manifests),
+            manifest_bytes=sum(manifest["manifest_length"] for manifest in manifests),
+            metadata_bytes=len(content),
+        )
+    except (KeyError, StopIteration, TypeError, ValueError) as exc:
+        what = f"{type(exc).__name__}: {exc}"
+        raise StorageError(f"{snapshot.manifest_list} lists files that Névé cannot read ({what})") from exc
 
 
 def _live_files(metadata: Mapping[str, Any], manifests: list[Mapping[str, Any]], read: Reader) -> Iterator[FileFact]:
