@@ -18,8 +18,14 @@ from tests.lake.lakes import V2, Cli, append, append_files, contents, facts, mak
 from neve.catalog.files import Files
 from neve.lake import Lake, LakeTable
 from neve.model.health import StatusRow
+from neve.model.names import TableName
 from neve.plan.freshness import expirable
+from neve.plan.health import command_for
 from neve.services.specs import alterations_from_words
+
+
+def compacting(table: str) -> str:
+    return command_for("compact", TableName.parse(table))
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +77,7 @@ def test_what_is_counted_is_what_is_there(lake: Lake) -> None:
     assert (found.writes.last_hour, found.writes.last_day, found.writes.per_day) == (5, 5, 5)
     assert [item.reason.code for item in found.deductions] == ["small_files"]
     assert found.action is not None
-    assert found.action.command == "neve compact t"
+    assert found.action.command == compacting("t")
     lake._context.clock = lambda: datetime.now(UTC) + timedelta(days=10)
     later = table.health().writes
     assert later is not None
@@ -170,9 +176,12 @@ def test_status_of_all_tables(lake: Lake, crowded: LakeTable, cli: Cli) -> None:
     )
     row = found["crowd"]
     assert (row.state, row.score, row.files, row.small_files, row.due) == ("unhealthy", 40, 150, 150, ["compact"])
-    assert row.next_command == "neve compact crowd"
+    assert row.next_command == compacting("crowd")
     said = cli("status")
-    assert (said.code, said.err) == (0, "1 unhealthy, 1 healthy\nNext: neve compact crowd\n")
+    assert (said.code, said.err) == (
+        0,
+        f"1 unhealthy, 1 healthy\nNext: {compacting('crowd')}\n",
+    )
     assert json.loads(cli("status", "-o", "json").out) == [row.model_dump(mode="json") for row in lake.status()]
 
 

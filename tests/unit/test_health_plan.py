@@ -17,6 +17,14 @@ from neve.model.names import TableName
 from neve.plan.health import MANY_SMALL_FILES, HealthFacts, Lateness, Past, judge, state_of
 from neve.plan.measures import MIB, meetings, size_classes, write_rate
 
+COMPACT = (
+    'CALL lake.system.rewrite_data_files(table => "t", options => map("min-input-files", "2", '
+    '"delete-file-threshold", "1"))'
+)
+COMPACT, EXPIRE, MANIFESTS = (
+    f"neve sql --write '{call}'"
+    for call in (COMPACT, 'CALL lake.system.expire_snapshots("t")', 'CALL lake.system.rewrite_manifests("t")')
+)
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 TARGET, SMALL = 128 * MIB, 64 * MIB
 NO_PAST = Past(snapshots=(), expirable=0, manifests=0, manifest_bytes=0, metadata_bytes=0)
@@ -197,7 +205,11 @@ def test_snapshots_cost_and_are_expired_only_when_old() -> None:
     assert health(of(300)).action is None, "none is older than the table keeps them"
     action = health(of(300, 40)).action
     assert action is not None
-    assert (action.kind, action.command, action.gain_points) == ("expire", "neve table expire t", 5)
+    assert (action.kind, action.command, action.gain_points) == (
+        "expire",
+        EXPIRE,
+        5,
+    )
     assert (action.gain, action.cost_bytes) == ("40 snapshots go, and the files that only they hold", 1000)
 
 
@@ -210,7 +222,11 @@ def test_manifests_cost_beyond_what_their_bytes_need() -> None:
     assert deducted(of(500, 500 * 8 * MIB)) == {}, "a large table needs many"
     action = health(of(301, 1000)).action
     assert action is not None
-    assert (action.kind, action.command, action.cost_bytes) == ("manifests", "neve table manifests t", 1000)
+    assert (action.kind, action.command, action.cost_bytes) == (
+        "manifests",
+        MANIFESTS,
+        1000,
+    )
     assert action.gain == "301 manifests become about 1"
 
 
@@ -279,7 +295,7 @@ def test_compaction_with_its_cost_and_gain() -> None:
     small = [file(MIB, "a", path=f"s{number}") for number in range(200)]
     action = health(table([*small, file(TARGET, "a"), file(1, "b"), *(file(2, "c") for _ in range(3))])).action
     assert action is not None
-    assert (action.kind, action.command) == ("compact", "neve compact t")
+    assert (action.kind, action.command) == ("compact", COMPACT)
     assert action.cost_bytes == 200 * MIB + 6
     assert (action.gain, action.cost) == ("203 files become about 3", "reads and writes 210 MB")
     assert action.gain_points == 60

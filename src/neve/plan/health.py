@@ -69,6 +69,12 @@ SKEW = Scale(10, 3, 10)
 SORT_OVERLAP = Scale(10, 0, 1)
 """Of the pairs of files in a partition, as the share that overlaps."""
 WORST = 10
+_CALLS = {
+    "compact": 'CALL lake.system.rewrite_data_files(table => {}, options => map("min-input-files", "2", '
+    '"delete-file-threshold", "1"))',
+    "expire": "CALL lake.system.expire_snapshots({})",
+    "manifests": "CALL lake.system.rewrite_manifests({})",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,14 +185,12 @@ def state_of(score: int) -> State:
 
 
 def command_for(kind: ActionKind, table: TableName, *, period: str | None = None) -> str:
-    """What a person types. `compact` without a period, `expire` and `manifests` come with the rest of maintenance."""
-    match kind:
-        case "compact":
-            return neve("compact", table.short, *([] if period is None else ["--period", period]))
-        case "refresh":
-            return neve("dynamic", "refresh", table.short)
-        case "expire" | "manifests":
-            return neve("table", kind, table.short)
+    """What a person types."""
+    if kind == "refresh":
+        return neve("dynamic", "refresh", table.short)
+    if period is not None:
+        return neve("compact", table.short, "--period", period)
+    return neve("sql", "--write", _CALLS[kind].format(f'"{table.short}"'))
 
 
 # --------------------------------------------------------------------------------------------------------- deductions
