@@ -139,15 +139,22 @@ def append(
     return current(lake, name)
 
 
-def append_files(lake: Lake, name: str, partitions: Sequence[Mapping[str, object]], *, rows: int = 1) -> None:
-    """Adds a data file per partition, by metadata alone; values are raw ones, by partition field."""
+def append_files(
+    lake: Lake,
+    name: str,
+    partitions: Sequence[Mapping[str, object]],
+    *,
+    rows: int = 1,
+    content: DataFileContent = DataFileContent.DATA,
+) -> None:
+    """Adds a file per partition, by metadata alone; values are raw ones, by partition field."""
     table = lake._context.catalog._backend.open_table(TableName.parse(name))
     fields = table.spec().fields
     with table.transaction() as transaction, transaction.update_snapshot().fast_append() as update:
         for number, values in enumerate(partitions):
             update.append_data_file(
                 DataFile.from_args(
-                    content=DataFileContent.DATA,
+                    content=content,
                     file_path=f"{table.location()}/data/{uuid.uuid4().hex}.parquet",
                     file_format=FileFormat.PARQUET,
                     partition=Record(*(values[field.name] for field in fields)),

@@ -15,8 +15,9 @@ from pyiceberg.transforms import parse_transform
 from pyiceberg.types import IcebergType, ListType, MapType, PrimitiveType, StructType
 from tests.lake.lakes import V2, append_files, facts, make
 
-from neve.catalog.facts import partition_label, partition_text
+from neve.catalog.facts import partition_text
 from neve.lake import Lake
+from neve.model.facts import partition_label
 from neve.model.types import Field, ListOf, MapOf, Primitive, Struct, Type
 from neve.services.specs import alterations_from_words
 

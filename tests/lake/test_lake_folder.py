@@ -206,13 +206,17 @@ def test_looks_import_no_heavy_library(lake: Lake) -> None:
     import subprocess
     import sys
 
-    heavy = ("pyspark", "pyiceberg", "fastapi", "sqlalchemy", "pandas", "rich", "sqlglot")
+    heavy = ("pyspark", "fastapi", "sqlalchemy", "pandas", "rich", "sqlglot")
+    light = ("pyiceberg", "pyiceberg.avro", "pyiceberg.avro.decoder_fast")  # of PyIceberg, nothing but its decoder
     code = (
         "import sys; from neve.cli.app import run;"
         "assert run(['--help']) == 0; early = set(sys.modules);"
         "assert run(['table', 'list']) == 0; assert run(['table', 'show', 't']) == 0;"
         "assert run(['table', 'status', 't']) == 0; assert run(['table', 'files', 't']) == 0;"
+        "assert run(['table', 'health', 't']) == 0; assert run(['status']) == 0;"
         f"found = [name for name in {heavy} if name in sys.modules]; assert not found, found;"
+        "found = [name for name in sys.modules if name.split('.')[0] == 'pyiceberg'];"
+        f"assert set(found) <= set({light}), found;"
         "found = [name for name in ('pydantic', 'fastavro', 'yaml') if name in early]; assert not found, found"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=lake.root, capture_output=True, check=False)

@@ -15,7 +15,7 @@ from tests.lake.lakes import V2, Cli, append, append_files, contents, facts, log
 from neve.errors import TableNotFound
 from neve.lake import Lake
 
-LOOKS = ("show", "status", "history", "files", "partitions", "properties")
+LOOKS = ("show", "status", "health", "history", "files", "partitions", "properties")
 
 
 def dumped(value: BaseModel | Sequence[BaseModel]) -> object:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from neve.catalog.backend import Backend
-from neve.catalog.facts import live_files, partition_columns, read_metadata, table_facts
+from neve.catalog.facts import partition_columns, read_layout, read_metadata, table_facts
 from neve.catalog.files import Files
 from neve.catalog.lineage import table_lineage
 from neve.catalog.manifests import read_manifest, read_manifest_list
@@ -29,7 +29,7 @@ from neve.errors import (
     nearest,
 )
 from neve.model.changes import Lineage, LiveFile, Manifest, SnapshotStep
-from neve.model.facts import FileFact, TableFacts
+from neve.model.facts import FileFact, Layout, TableFacts
 from neve.model.names import Namespace, TableName, is_aside
 from neve.model.specs import Alteration, TableSpec
 
@@ -114,12 +114,15 @@ class Catalog:
     def manifest_files(self, manifest: Manifest) -> list[LiveFile]:
         return read_manifest(manifest, self.files.read)
 
+    def layout(self, facts: TableFacts) -> Layout:
+        """The current files of a table, with what leads to them."""
+        if facts.current is None:
+            return Layout(metadata_bytes=len(self.files.read(facts.metadata_location)))
+        return read_layout(facts.metadata_location, facts.current, self.files.read)
+
     def live_files(self, facts: TableFacts) -> list[FileFact]:
         """The current files of a table."""
-        if facts.current is None:
-            return []
-        metadata = read_metadata(facts.metadata_location, self.files.read)
-        return list(live_files(metadata, facts.current, self.files.read))
+        return [] if facts.current is None else list(self.layout(facts).files)
 
     def ever_partitioned_by(self, name: TableName) -> frozenset[str]:
         """Columns that partition the files of this table, or did under an earlier layout that files may still have."""

@@ -7,17 +7,18 @@ a command that only looks must answer in about a second.
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from neve.catalog.avro import read_records
 from neve.catalog.backend import Loaded
+from neve.catalog.bounds import Bounded, bounds_of
 from neve.catalog.files import Reader
 from neve.errors import StorageError
-from neve.model.facts import FileFact, Reference, Snapshot, TableFacts, instant
+from neve.model.facts import FileFact, Layout, Reference, Snapshot, TableFacts, instant
 from neve.model.ingest import INGEST_DATE
 from neve.model.layout import SortField, Transform
 from neve.model.names import TableName
@@ -28,11 +29,18 @@ _DELETED = 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = 12
 _NAIVE = "without-zone"
+_UNREAD = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "split_offsets", "key_metadata")
+_ORDERED = ("identity", "truncate", "year", "month", "day", "hour")
+"""Transforms that keep the order of their column."""
 
 
 def read_metadata(location: str, read: Reader) -> Mapping[str, Any]:
-    """The metadata file as JSON, unpacked when it is gzipped."""
-    content = read(location)
+    """The metadata file as JSON."""
+    return parse_metadata(location, read(location))
+
+
+def parse_metadata(location: str, content: bytes) -> Mapping[str, Any]:
+    """A metadata file's JSON, unpacked when it is gzipped."""
     try:
         metadata = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
     except (ValueError, OSError, EOFError, zlib.error) as exc:
@@ -109,38 +117,79 @@ def _facts(name: TableName, metadata_location: str, metadata: Mapping[str, Any])
     )
 
 
-def live_files(metadata: Mapping[str, Any], snapshot: Snapshot, read: Reader) -> Iterator[FileFact]:
-    """The data and delete files of a snapshot, from its manifests."""
+def read_layout(metadata_location: str, snapshot: Snapshot, read: Reader) -> Layout:
+    """The data and delete files of a snapshot, from its manifests; each file of metadata is read once."""
+    content = read(metadata_location)
+    metadata = parse_metadata(metadata_location, content)
+    manifests = list(read_records(snapshot.manifest_list, read(snapshot.manifest_list)))
+    try:
+        return Layout(
+            files=tuple(_live_files(metadata, manifests, read)),
+            manifests=len(manifests),
+            manifest_bytes=sum(manifest["manifest_length"] for manifest in manifests),
+            metadata_bytes=len(content),
+        )
+    except (KeyError, StopIteration, TypeError, ValueError) as exc:
+        what = f"{type(exc).__name__}: {exc}"
+        raise StorageError(f"{snapshot.manifest_list} lists files that Névé cannot read ({what})") from exc
+
+
+def _live_files(metadata: Mapping[str, Any], manifests: list[Mapping[str, Any]], read: Reader) -> Iterator[FileFact]:
     naive = {item for schema in metadata["schemas"] for item in _without_zone(schema["fields"])}
     specs: dict[int, list[Mapping[str, Any]]] = {
         spec["spec-id"]: [{**field, _NAIVE: field["source-id"] in naive} for field in spec["fields"]]
         for spec in metadata["partition-specs"]
     }
-    dated = _ingest_date_id(metadata)
-    for manifest in _avro(read(snapshot.manifest_list)):
-        for entry in _avro(read(manifest["manifest_path"])):
+    dated, ordered = _ingest_date(metadata), _first_sort_column(metadata)
+    for manifest in manifests:
+        path, fields = manifest["manifest_path"], specs[manifest["partition_spec_id"]]
+        for entry in read_records(path, read(path), without=_UNREAD):
             if entry["status"] != _DELETED:
-                yield _file(entry, manifest, specs[manifest["partition_spec_id"]], dated)
+                yield _file(entry, manifest, fields, dated, ordered)
 
 
-def _ingest_date_id(metadata: Mapping[str, Any]) -> int | None:
+def _ingest_date(metadata: Mapping[str, Any]) -> Bounded | None:
     fields = _by_id(metadata, "schemas", "schema-id", "current-schema-id")["fields"]
-    return next((field["id"] for field in fields if field["name"] == INGEST_DATE and field["type"] == "date"), None)
+    return next(
+        (Bounded(field["id"], "date") for field in fields if field["name"] == INGEST_DATE and field["type"] == "date"),
+        None,
+    )
 
 
-def _days(file: Mapping[str, Any], field_id: int | None) -> tuple[date, date] | None:
-    """The bounds of a date column, where the writer kept them."""
-    found = []
-    for side in ("lower_bounds", "upper_bounds"):
-        raw = next((item["value"] for item in file.get(side) or () if item["key"] == field_id), None)
-        if raw is None:
-            return None
-        found.append(_EPOCH.date() + timedelta(days=int.from_bytes(raw, "little", signed=True)))
-    return found[0], found[1]
+def _first_sort_column(metadata: Mapping[str, Any]) -> Bounded | None:
+    """The column that the table's rows are sorted by first; None where its order says nothing of a column's range."""
+    order = _by_id(metadata, "sort-orders", "order-id", "default-sort-order-id")["fields"]
+    if not order or order[0]["transform"].partition("[")[0] not in _ORDERED:
+        return None
+    schema = _by_id(metadata, "schemas", "schema-id", "current-schema-id")["fields"]
+    kind = dict(_leaves(schema)).get(order[0]["source-id"])
+    return None if kind is None else Bounded(order[0]["source-id"], kind)
+
+
+def _leaves(fields: list[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
+    """Ids and types of the columns that have a range: primitive ones, in structs too."""
+    for field in fields:
+        if isinstance(field["type"], str):
+            yield field["id"], field["type"]
+        elif field["type"]["type"] == "struct":
+            yield from _leaves(field["type"]["fields"])
+
+
+def _days(file: Mapping[str, Any], dated: Bounded | None) -> tuple[date, date] | None:
+    """The first and last ingest date, where the writer kept them."""
+    found = bounds_of(file, dated)
+    if found is None:
+        return None
+    first, last = (_EPOCH.date() + timedelta(days=int(days)) for days in found)
+    return first, last
 
 
 def _file(
-    entry: Mapping[str, Any], manifest: Mapping[str, Any], fields: list[Mapping[str, Any]], dated: int | None
+    entry: Mapping[str, Any],
+    manifest: Mapping[str, Any],
+    fields: list[Mapping[str, Any]],
+    dated: Bounded | None,
+    ordered: Bounded | None,
 ) -> FileFact:
     file = entry["data_file"]
     sequence = entry.get("sequence_number")
@@ -160,6 +209,7 @@ def _file(
         spec_id=manifest["partition_spec_id"],
         ingest_dates=_days(file, dated) if content == "data" else None,
         deletes_from=file.get("referenced_data_file"),
+        sort_range=bounds_of(file, ordered) if content == "data" else None,
     )
 
 
@@ -188,22 +238,9 @@ def partition_text(transform: str, value: object) -> str | None:
             return str(value)
 
 
-def partition_label(partition: Mapping[str, str | None]) -> str:
-    """`ts_day=2024-01-01/region=eu`; empty for an unpartitioned table."""
-    return "/".join(f"{name}={'null' if value is None else value}" for name, value in partition.items())
-
-
 def _values(record: Mapping[str, Any], fields: list[Mapping[str, Any]]) -> list[object]:
     by_position = list(record.values())
     return [record.get(field["name"], by_position[index]) for index, field in enumerate(fields)]
-
-
-def _avro(content: bytes) -> Iterator[Mapping[str, Any]]:
-    import fastavro
-
-    for record in fastavro.reader(io.BytesIO(content)):
-        if isinstance(record, dict):
-            yield record
 
 
 def _snapshot(json: Mapping[str, Any]) -> Snapshot:

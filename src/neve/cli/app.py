@@ -59,6 +59,19 @@ def doctor(
 
 
 @app.command(cls=Command)
+def status(
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit 5 when a table shown is late, unhealthy or unreadable.")
+    ] = False,
+    late: Annotated[bool, typer.Option("--late", help="Only tables that are late.")] = False,
+) -> None:
+    """How all tables are: health, lag, small files and due work."""
+    from neve.cli.commands import show_status
+
+    show_status(check=check, late=late)
+
+
+@app.command(cls=Command)
 def schedule() -> None:
     """What scheduled maintenance would do now, and why it leaves the rest alone."""
     from neve.cli.commands import show_schedule

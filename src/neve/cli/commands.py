@@ -1,20 +1,25 @@
-"""The commands at the root: init, doctor, sql."""
+"""The commands at the root: init, doctor, status, schedule, sql."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neve.cli.options import open_lake, options, read_text, say
 from neve.cli.render import emit, emit_stream
 from neve.errors import CheckFailed, InvalidInput
+from neve.model.commands import neve
+from neve.model.health import STATES, StatusRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SHOWN_ROWS = 100
+_NAMED = 5
 
 
 def init_lake(folder: Path, *, demo: bool) -> None:
@@ -41,6 +46,33 @@ def run_doctor(*, repair: bool, spark: bool = True) -> None:
     failed = [row.check for row in rows if row.state == "failed"]
     if failed:
         raise CheckFailed(f"{len(failed)} of {len(rows)} checks failed: {', '.join(failed)}")
+
+
+def show_status(*, check: bool, late: bool) -> None:
+    rows = open_lake(create=True).status(late=late)
+    emit(rows, empty="no table is late" if late else "no tables yet")
+    if rows and options.output == "table":
+        say(_tally(rows))
+        if (worst := min(rows, key=_urgency)).next_command:
+            say(f"Next: {worst.next_command}")
+    amiss = [row.table for row in rows if row.amiss]
+    if check and amiss:
+        named = ", ".join(amiss[:_NAMED]) + (" …" if len(amiss) > _NAMED else "")
+        raise CheckFailed(
+            f"{len(amiss):,} of {len(rows):,} tables are late or unhealthy: {named}",
+            hint=f"see why: {neve('table', 'health', amiss[0])}",
+        )
+
+
+def _urgency(row: StatusRow) -> tuple[bool, bool, int]:
+    """Late tables first, then those with the lowest score; those that nothing can be done for last."""
+    return row.next_command is None, not row.late, row.score or 0
+
+
+def _tally(rows: Sequence[StatusRow]) -> str:
+    """Such as `1 late, 2 unhealthy, 9 healthy`; each table counts once."""
+    counts = Counter("late" if row.late else row.state for row in rows)
+    return ", ".join(f"{counts[word]:,} {word}" for word in ("late", *STATES) if counts[word])
 
 
 def show_schedule() -> None:

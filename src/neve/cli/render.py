@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from pydantic import BaseModel
 
+from neve.cli.health import health_text
 from neve.cli.options import options, say
 from neve.cli.text import block, cell, grid, table
 from neve.errors import NeveError
@@ -19,6 +20,7 @@ from neve.model.batching import BatchOutcome
 from neve.model.commands import neve
 from neve.model.compaction import CompactionReceipt, Sources
 from neve.model.delta import Step
+from neve.model.health import StatusRow, TableHealth
 from neve.model.history import RefreshRecord
 from neve.model.ingest import DateRow, IngestReceipt
 from neve.model.periods import date_ranges
@@ -60,6 +62,19 @@ _COLUMNS: dict[type[BaseModel], tuple[str, ...]] = {
         "warning",
         "rows",
         "bytes",
+    ),
+    StatusRow: (
+        "table",
+        "state",
+        "score",
+        "freshness",
+        "current_lag",
+        "target_lag",
+        "files",
+        "small_files",
+        "bytes",
+        "due",
+        "reason",
     ),
     SnapshotRow: (
         "snapshot",
@@ -247,6 +262,8 @@ def _emit_text(answer: BaseModel | Sequence[BaseModel], rows: Sequence[BaseModel
         _emit_details(answer)
     elif isinstance(answer, TableStatus):
         _emit_status(answer)
+    elif isinstance(answer, TableHealth):
+        _print(health_text(answer))
     elif isinstance(answer, Step):
         _emit_step(answer, 0)
     elif isinstance(answer, BaseModel):

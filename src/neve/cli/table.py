@@ -100,6 +100,12 @@ def status(table: Table) -> None:
     _emit(open_lake(create=True).table(table).status())
 
 
+@app.command("health", cls=Command)
+def health(table: Table) -> None:
+    """How files and metadata are laid out: a score, what costs it points, and what helps most."""
+    _emit(open_lake(create=True).table(table).health())
+
+
 @app.command("history", cls=Command)
 def history(table: Table) -> None:
     """Snapshots, newest first."""

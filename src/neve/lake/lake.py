@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from neve.config import LoadedSettings, Settings, load_settings
 from neve.errors import LakeNotFound
+from neve.model.health import StatusRow
 from neve.model.names import TableName
 from neve.model.results import (
     CheckRow,
@@ -113,6 +114,12 @@ class Lake:
     def schedule(self) -> list[JobRow]:
         """What scheduled maintenance would do now."""
         return status.schedule(self._context)
+
+    def status(self, *, late: bool = False) -> list[StatusRow]:
+        """Every table, or those that are late: health, lag, small files, due work."""
+        from neve.services.health import lake_status
+
+        return lake_status(self._context, late=late)
 
     def doctor(self, *, repair: bool = False, spark: bool = True) -> list[CheckRow]:
         """Every check; without `spark`, only those that need no JVM."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from neve.model.batching import BatchOutcome
 from neve.model.compaction import CompactionReceipt
+from neve.model.health import TableHealth
 from neve.model.ingest import IngestReceipt
 from neve.model.names import TableName
 from neve.model.results import (
@@ -62,6 +63,12 @@ class LakeTable:
 
     def status(self) -> TableStatus:
         return status.table_status(self._context, self.name, self._file)
+
+    def health(self) -> TableHealth:
+        """How its files and metadata are laid out, what that costs, and what helps most."""
+        from neve.services.health import table_health
+
+        return table_health(self._context, self.name, self._file)
 
     def verify(self) -> list[DateCount]:
         """Counts the rows of each date and compares with the log."""

@@ -81,11 +81,16 @@ class TableFacts:
             step = by_id.get(step.parent_id) if step.parent_id is not None else None
 
 
+Bound = int | float | bytes
+"""A value of a column, as something that compares as the column's type does."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFact:
     """A live data or delete file of one snapshot. `ingest_dates` are the first and last it holds, where it says so.
 
-    `deletes_from` is the one data file that a deletion vector speaks of.
+    `deletes_from` is the one data file that a deletion vector speaks of, `sort_range` the least and the greatest value
+    of the column that the table is sorted by first.
     """
 
     content: Literal["data", "position_deletes", "equality_deletes"]
@@ -98,6 +103,22 @@ class FileFact:
     spec_id: int
     ingest_dates: tuple[date, date] | None = None
     deletes_from: str | None = None
+    sort_range: tuple[Bound, Bound] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The files of a table's current snapshot, and the metadata that leads to them."""
+
+    files: tuple[FileFact, ...] = ()
+    manifests: int = 0
+    manifest_bytes: int = 0
+    metadata_bytes: int = 0
+
+
+def partition_label(partition: Mapping[str, str | None]) -> str:
+    """`ts_day=2024-01-01/region=eu`; empty for an unpartitioned table."""
+    return "/".join(f"{name}={'null' if value is None else value}" for name, value in partition.items())
 
 
 def instant(milliseconds: int) -> datetime:

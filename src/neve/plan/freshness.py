@@ -84,7 +84,7 @@ def endangered(frontier: Frontier, tables: Mapping[TableName, TableFacts], now: 
             detail = f"snapshot {pin.snapshot} of {name} has expired: the next refresh is full; {KEEP_LONGER}"
             return Reason(code="snapshot_expired", detail=detail)
         held = any(reference.snapshot_id == pin.snapshot for reference in facts.references)
-        if not held and now - snapshot.at > _kept(facts):
+        if not held and now - snapshot.at > kept_for(facts):
             detail = f"snapshot {pin.snapshot} of {name} is older than it keeps them, and may expire: refresh soon"
             return Reason(code="snapshot_may_expire", detail=detail)
     return None
@@ -100,6 +100,13 @@ def scheduled_failures(history: Iterable[RefreshRecord]) -> int:
     return count
 
 
-def _kept(facts: TableFacts) -> timedelta:
+def expirable(facts: TableFacts, now: datetime) -> int:
+    """How many snapshots are older than the table keeps them, and nobody refers to."""
+    held = {reference.snapshot_id for reference in facts.references} | {facts.current_snapshot_id}
+    return sum(snapshot.id not in held and now - snapshot.at > kept_for(facts) for snapshot in facts.snapshots)
+
+
+def kept_for(facts: TableFacts) -> timedelta:
+    """How long the table keeps snapshots that nobody refers to."""
     given = facts.properties.get(MAX_SNAPSHOT_AGE, "")
     return timedelta(milliseconds=int(given)) if given.isdecimal() else _KEPT_BY_DEFAULT

@@ -72,7 +72,10 @@ def _plan(context: Context, request: CompactionRequest, facts: TableFacts) -> Pe
 
 
 def target_bytes(context: Context, facts: TableFacts) -> int:
-    return int(facts.properties.get(_TARGET, context.loaded.settings.write.target_file_size_mb * _MIB))
+    """The table's own target size, or the lake's where it has none that is a size."""
+    given = facts.properties.get(_TARGET, "")
+    own = int(given) if given.isdecimal() else 0
+    return own or context.loaded.settings.write.target_file_size_mb * _MIB
 
 
 def _carry_out(

@@ -48,7 +48,7 @@ class Context:
             return None
         return Unsupported(
             f"{name} is a directory of {known.format} files; this is for Iceberg tables",
-            hint="a directory has: table ingest, query, compact, status, verify, show, files, delete",
+            hint="a directory has: table ingest, query, compact, status, health, verify, show, files, delete",
         )
 
     @cached_property

@@ -14,23 +14,22 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from neve.directory import Change, Directory
 from neve.errors import CheckFailed, InvalidInput
 from neve.model.copying import CopyOptions
-from neve.model.directories import CompactStats, Fragmentation, PartitionFiles, SizeClass
+from neve.model.directories import CompactStats, Fragmentation, PartitionFiles
 from neve.model.progress import progress_line
 from neve.plan.copying import MIN_ROW_GROUP_BYTES, can_copy
 from neve.plan.directories import Bin, CompactionRules, Dataset, plan_bins, prune
+from neve.plan.measures import size_classes
 from neve.plan.rows import sort_fields
 from neve.services.directories import Workplace, check_codec, open_parquet, read_dataset, recorded_run, trusted_dataset
 from neve.services.directory_rows import changing
 
 _MIB = 1024 * 1024
 _MANY_FILES = 10
-_CLASSES = tuple(size * _MIB for size in (1, 8, 32, 128, 512))
 _RUN_KEY = "neve.run"
 
 
@@ -230,7 +229,7 @@ def fragmentation(location: str, *, target_file_size_mb: int, worst: int = 10) -
         bytes=sum(sizes),
         fragmented=sum(row.files >= _MANY_FILES for row in rows),
         worst=rows[:worst],
-        histogram=_histogram(sizes),
+        histogram=size_classes(sizes),
     )
 
 
@@ -246,12 +245,3 @@ def _partition_files(folder: str, footers: Sequence[Any], small: int) -> Partiti
         largest_file=max(sizes),
         average_file=sum(sizes) // len(sizes),
     )
-
-
-def _histogram(sizes: Sequence[int]) -> list[SizeClass]:
-    bounds = [0, *_CLASSES, None]
-    found = []
-    for low, high in pairwise(bounds):
-        inside = [size for size in sizes if size >= (low or 0) and (high is None or size < high)]
-        found.append(SizeClass(below=high, files=len(inside), bytes=sum(inside)))
-    return found

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from neve.catalog.facts import partition_label
 from neve.errors import StorageError, TableNotFound
-from neve.model.facts import FileFact, TableFacts
+from neve.model.facts import FileFact, TableFacts, partition_label
 from neve.model.names import Namespace, TableName
 from neve.model.results import (
     ColumnRow,

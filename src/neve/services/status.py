@@ -19,7 +19,7 @@ from neve.services.context import Context
 from neve.services.descriptions import describe, period_spec
 from neve.services.directory_tables.compaction import due
 from neve.services.directory_tables.look import status
-from neve.services.directory_tables.tables import DirectoryTable, all_directories, contents, find
+from neve.services.directory_tables.tables import Contents, DirectoryTable, all_directories, contents, find
 from neve.services.ledger import held_dates
 from neve.services.look import all_facts, live_rows
 
@@ -66,25 +66,32 @@ def _iceberg_status(context: Context, name: TableName, file: Path | None) -> Tab
 
 def schedule(context: Context) -> list[JobRow]:
     """What scheduled maintenance would do now, and why it leaves the rest alone."""
-    settings = context.loaded.settings.compaction
-    rows = []
-    for facts in all_facts(context):
-        files = context.catalog.live_files(facts)
-        job = plan_maintenance(facts, files, settings)
-        rows.append(JobRow(table=str(job.table), action=job.action, due=job.due, reason=job.reason))
-        rows += [
+    rows = [
+        row for facts in all_facts(context) for row in table_jobs(context, facts, context.catalog.live_files(facts))
+    ]
+    return rows + [
+        row for table in all_directories(context) for row in directory_jobs(context, table, contents(context, table))
+    ]
+
+
+def table_jobs(context: Context, facts: TableFacts, files: Sequence[FileFact]) -> list[JobRow]:
+    """The scheduled work of one table, due or not."""
+    job = plan_maintenance(facts, files, context.loaded.settings.compaction)
+    return [
+        JobRow(table=str(job.table), action=job.action, due=job.due, reason=job.reason),
+        *(
             JobRow(table=str(facts.name), action=f"compact {item.period}", due=item.due, reason=item.reason)
             for item in _due(context, facts, files, None)
             if facts.online and item.reason.code != "manual"
-        ]
-    return rows + _directory_jobs(context)
+        ),
+    ]
 
 
-def _directory_jobs(context: Context) -> list[JobRow]:
+def directory_jobs(context: Context, table: DirectoryTable, found: Contents) -> list[JobRow]:
+    """The scheduled work of one directory table, due or not."""
     return [
         JobRow(table=str(table.name), action=f"compact {item.period}", due=item.due, reason=item.reason)
-        for table in all_directories(context)
-        for item in due_rows(due(context, table, contents(context, table)))
+        for item in due_rows(due(context, table, found))
         if item.reason.code != "manual"
     ]
 

@@ -46,6 +46,14 @@ def due(context: Context, table: DirectoryTable, found: Contents) -> Sequence[Du
     return due_periods(table.described.period_spec(), days, _done(found), now=context.clock())
 
 
+def compactable(context: Context, table: DirectoryTable, found: Contents) -> list[str]:
+    """The periods that could be compacted by hand now: neither schedule nor lookback hold for a person."""
+    spec = replace(table.described.period_spec(), lookback_months=None)
+    days = day_files(table.described, found.files, found.ledger)
+    judged = due_periods(spec, days, _done(found), now=context.clock(), by_hand=True)
+    return [str(item.period) for item in judged if isinstance(item, Due)]
+
+
 def _plan(context: Context, table: DirectoryTable, found: Contents, request: CompactionRequest) -> PeriodPlan:
     spec = table.described.period_spec()
     if request.delete_source is not None:

@@ -111,7 +111,7 @@ def files(context: Context, table: DirectoryTable) -> list[FileRow]:
             bytes=file.bytes,
         )
         for file in found.files
-        for label in [_label(table, found, file)]
+        for label in [file_label(table, found, file)]
     ]
 
 
@@ -176,7 +176,8 @@ def _updated_at(context: Context, table: DirectoryTable, found: Contents) -> dt.
     return max([*times, *([known.updated_at] if known else [])], default=context.clock())
 
 
-def _label(table: DirectoryTable, found: Contents, file: DataFile) -> str:
+def file_label(table: DirectoryTable, found: Contents, file: DataFile) -> str:
+    """The day or the period that a file is named after; empty when it is named after none."""
     for label, entry in found.ledger.periods.items():
         if entry.output == file.path:
             return label

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,8 +14,9 @@ from neve.model.names import TableName
 from neve.model.refresh import DynamicGraph, DynamicRow, Edge
 from neve.model.results import Reason
 from neve.model.units import format_duration
-from neve.plan.freshness import age, endangered, has_moved, target_lags
+from neve.plan.freshness import Age, age, endangered, has_moved, target_lags
 from neve.plan.graph import Graph, around, waves
+from neve.plan.health import Lateness
 from neve.plan.tables import is_suspended
 from neve.services.context import Context
 from neve.services.dynamic.deciding import frontier_of
@@ -35,6 +36,12 @@ def list_dynamic(context: Context) -> list[DynamicRow]:
     """Every dynamic table, in the order of their names."""
     view = _View.of(context)
     return [view.row(name) for name in sorted(view.definitions, key=str)]
+
+
+def lateness(context: Context, tables: Sequence[TableFacts]) -> dict[TableName, Lateness]:
+    """How fresh each dynamic table is; `tables` are all that there are. Nobody looks at a query."""
+    view = _View.of(context, tables)
+    return {name: view.lateness(name) for name in view.definitions}
 
 
 def graph_of(context: Context, name: TableName | None = None) -> DynamicGraph:
@@ -85,8 +92,8 @@ class _View:
     now: datetime
 
     @classmethod
-    def of(cls, context: Context) -> _View:
-        tables = {facts.name: facts for facts in all_facts(context)}
+    def of(cls, context: Context, found: Sequence[TableFacts] | None = None) -> _View:
+        tables = {facts.name: facts for facts in (all_facts(context) if found is None else found)}
         definitions = definitions_in(tables.values())
         return cls(
             context=context,
@@ -110,22 +117,14 @@ class _View:
         facts, definition = self.tables[name], self.definitions[name]
         frontier, last = frontier_of(facts), self.latest.get(facts.uuid)
         reason = self._reason(definition)
-        at = as_of(frontier, self.known.get(facts.uuid), self.sources.get(facts.uuid, {}))
-        told = age(
-            target=self.targets[name],
-            data_timestamp=at,
-            now=self.now,
-            moved=None if frontier is None else has_moved(frontier, self.tables),
-            suspended=is_suspended(facts),
-        )
+        at, told = self._age(facts)
+        late = self.lateness(name)
         return DynamicRow(
             table=str(name),
             scheduling_state="SUSPENDED" if is_suspended(facts) else "ACTIVE",
-            freshness=told.freshness,
-            target_lag=describe_lag(definition.options.target_lag),
-            current_lag=None
-            if told.lag is None
-            else format_duration(timedelta(seconds=round(told.lag.total_seconds()))),
+            freshness=late.freshness,
+            target_lag=late.target_lag,
+            current_lag=late.current_lag,
             data_timestamp=at,
             refresh_mode=definition.options.refresh_mode,
             follows_changes=reason is None,
@@ -140,6 +139,26 @@ class _View:
             warning=None if frontier is None else endangered(frontier, self.tables, self.now),
             rows=live_rows(facts),
             bytes=facts.current.total("files-size") if facts.current else 0,
+        )
+
+    def lateness(self, name: TableName) -> Lateness:
+        lag = (told := self._age(self.tables[name])[1]).lag
+        return Lateness(
+            freshness=told.freshness,
+            target_lag=describe_lag(self.definitions[name].options.target_lag),
+            current_lag=None if lag is None else format_duration(timedelta(seconds=round(lag.total_seconds()))),
+        )
+
+    def _age(self, facts: TableFacts) -> tuple[datetime | None, Age]:
+        """The moment that the rows are of, and what that means now."""
+        frontier = frontier_of(facts)
+        at = as_of(frontier, self.known.get(facts.uuid), self.sources.get(facts.uuid, {}))
+        return at, age(
+            target=self.targets[facts.name],
+            data_timestamp=at,
+            now=self.now,
+            moved=None if frontier is None else has_moved(frontier, self.tables),
+            suspended=is_suspended(facts),
         )
 
     def _reason(self, definition: Definition) -> Reason | None:
