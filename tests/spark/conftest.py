@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.dynamic_oracle import QUICK
+from tests.spark.dynamic_oracle import COMPILED, INTERPRETED, QUICK
 
 from neve.cli.app import run
 from neve.cli.options import options
@@ -20,11 +21,13 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def spark_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """The lake whose Spark session all tests of this process use: with little memory, as two processes run at once."""
+    """The lake whose Spark session all tests of this process use: with little memory, as two processes run at once, and
+    without compiling queries, which costs tests of few rows more than it brings. `compiled` is as users run it."""
     root = tmp_path_factory.mktemp("spark") / "lake"
     Lake.create(root).close()
     file = root / "neve.yaml"
-    file.write_text(file.read_text().replace("#  driver_memory: null  ", "  driver_memory: 3g  "))
+    text = file.read_text().replace("#  driver_memory: null  ", "  driver_memory: 3g  ")
+    file.write_text(text.replace("#  conf: {}  ", f"  conf: {json.dumps(INTERPRETED)}  "))
     with Lake(root) as opened:
         yield opened
 
@@ -40,16 +43,26 @@ def namespace(spark_lake: Lake) -> str:
 @pytest.fixture
 def quick(spark_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
     """A session for tiny tables; those that refreshes make for themselves are such, too."""
+    return _all_sessions(spark_lake, monkeypatch, QUICK)
+
+
+@pytest.fixture
+def compiled(spark_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """A session that compiles queries, as users' do; and so do those that refreshes make for themselves."""
+    return _all_sessions(spark_lake, monkeypatch, COMPILED)
+
+
+def _all_sessions(lake: Lake, monkeypatch: pytest.MonkeyPatch, conf: Mapping[str, str]) -> SparkSession:
     fresh = session.fresh_session
 
-    def made_quick(of: SparkSession) -> SparkSession:
-        made = fresh(of)
-        for key, value in QUICK.items():
-            made.conf.set(key, value)
-        return made
+    def made(of: SparkSession) -> SparkSession:
+        found = fresh(of)
+        for key, value in conf.items():
+            found.conf.set(key, value)
+        return found
 
-    monkeypatch.setattr(session, "fresh_session", made_quick)
-    return made_quick(spark_lake.spark)
+    monkeypatch.setattr(session, "fresh_session", made)
+    return made(lake.spark)
 
 
 @pytest.fixture

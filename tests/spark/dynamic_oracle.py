@@ -11,12 +11,10 @@ from neve.lake import Lake
 from neve.model.names import TableName
 
 Difference = tuple[Counter[str], Counter[str]]
-QUICK = {  # few rows: what makes large queries fast makes small ones slow
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+# Few rows: what makes large queries fast makes small ones slow.
+QUICK = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false", **INTERPRETED}
 
 
 def differences(lake: Lake, spark: SparkSession, queries: Mapping[str, str]) -> dict[str, Difference]:

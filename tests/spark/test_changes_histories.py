@@ -14,7 +14,7 @@ from tests.spark.histories import History, head, oracle, quick_session, read
 
 from neve.lake import Lake
 
-COUNT = int(os.environ.get("FUZZ_SPARK") or 12)  # not NEVE_…: Névé refuses what it does not know
+COUNT = int(os.environ.get("FUZZ_SPARK") or 40)  # not NEVE_…: Névé refuses what it does not know
 FAILED_ONCE = (1021,)  # back over a wider type: files hold what the earlier schema cannot
 STEPS = 5
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from neve.engine.errors import translated
 from neve.errors import RefreshFailed
@@ -60,7 +61,7 @@ class Work:
 
 
 @pytest.fixture
-def work(spark_lake: Lake, namespace: str) -> Work:
+def work(spark_lake: Lake, compiled: SparkSession, namespace: str) -> Work:
     return Work(spark_lake, namespace)
 
 

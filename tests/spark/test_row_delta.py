@@ -129,7 +129,7 @@ def test_both_ways_over_the_same_history(lakes: Lakes) -> None:
         lakes.check(**{q: q for q in BOTH_WAYS}, **{f"{q}_merged": q for q in BOTH_WAYS})
 
 
-MAPS = "SELECT k, map('m', m, 'k', k) AS flat, named_struct('at', map('d', d)) AS deep FROM {ns}.s"
+MAPS = "SELECT k, map('k', k, 'm', m) AS flat, named_struct('at', map('d', d)) AS deep FROM {ns}.s"
 
 
 @pytest.mark.parametrize("way", ["row_delta", "merge"])
