@@ -10,7 +10,16 @@ from pyroaring import BitMap64
 from neve.files.puffin import vectors_file
 from neve.files.vectors import decode_vector
 from neve.model.results import Reason
-from neve.plan.applying import MOST_BYTES, MOST_MATCHED, MOST_ROWS, MOST_SHARE, ApplyPlan, plan_full, settle_apply
+from neve.plan.applying import (
+    MOST_BYTES,
+    MOST_MATCHED,
+    MOST_ROWS,
+    MOST_SHARE,
+    ApplyPlan,
+    goes_to_every_task,
+    plan_full,
+    settle_apply,
+)
 
 FEW = ApplyPlan("row_delta", Reason(code="few_rows", detail="at most 5 rows changed in the sources"))
 
@@ -47,6 +56,12 @@ def test_a_result_computed_anew_is_compared_unless_most_of_it_changed(
     share: float | None, frozen: bool, way: str
 ) -> None:
     assert plan_full(changed_share=share, frozen=frozen).way == way
+
+
+def test_only_little_goes_to_every_task() -> None:
+    assert goes_to_every_task(MOST_MATCHED, MOST_BYTES)
+    assert not goes_to_every_task(MOST_MATCHED + 1, 0)
+    assert not goes_to_every_task(1, MOST_BYTES + 1), "few rows may be wide"
 
 
 def test_a_merge_stays_a_merge() -> None:

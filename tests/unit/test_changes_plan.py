@@ -287,7 +287,7 @@ def test_what_one_leg_adds_and_another_removes_is_not_read() -> None:
     net = net_reads([FileReads(plus=(a, b)), FileReads(minus=(a, b_now), picked_minus=(Picked(data("c"), b"", 3),))])
     assert (net.plus, net.minus) == ((b,), (b_now,))
     estimate = estimate_reads(net)
-    assert (estimate.files, estimate.rows, estimate.bytes) == (3, 23, 300)
+    assert (estimate.files, estimate.rows, estimate.bytes, estimate.row_bytes) == (3, 23, 300, 230)
 
 
 def test_files_have_the_last_word() -> None:

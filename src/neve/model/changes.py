@@ -186,11 +186,12 @@ class FileReads:
 
 @dataclass(frozen=True, slots=True)
 class ChangeEstimate:
-    """Upper bounds from manifests alone: files and bytes to open, rows to read."""
+    """Upper bounds from manifests alone: files and bytes to open, rows to read, and the bytes of these rows."""
 
     files: int = 0
     rows: int = 0
     bytes: int = 0
+    row_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

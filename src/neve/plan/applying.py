@@ -41,6 +41,11 @@ def plan_apply(facts: TableFacts, *, changed_rows: int) -> ApplyPlan:
     )
 
 
+def goes_to_every_task(rows: int, size: int) -> bool:
+    """Whether so many changes of the sources, of so many bytes in files, may be sent to every task."""
+    return rows <= MOST_MATCHED and size <= MOST_BYTES
+
+
 def plan_full(*, changed_share: float | None, frozen: bool) -> ApplyPlan:
     """How a result computed anew is put in place: as the difference, which those below can follow, unless that would be
     most of it."""

@@ -99,6 +99,8 @@ def estimate_reads(reads: FileReads) -> ChangeEstimate:
         files=len(opened),
         rows=sum(read.file.rows for read in whole) + sum(item.rows for item in picked),
         bytes=sum(file.bytes for file in opened),
+        row_bytes=sum(read.file.bytes for read in whole)
+        + sum(item.file.bytes * item.rows // max(1, item.file.rows) for item in picked),
     )
 
 

@@ -193,8 +193,10 @@ def _whole(lineage: Lineage, plan: ChangePlan) -> ChangeEstimate:
         return ChangeEstimate()
     sides = [lineage.facts.snapshot(snapshot) for snapshot in (plan.since, plan.until) if snapshot is not None]
     found = [side for side in sides if side is not None]
+    size = sum(side.total("files-size") for side in found)
     return ChangeEstimate(
         files=sum(side.total("data-files") for side in found),
         rows=sum(side.total("records") for side in found),
-        bytes=sum(side.total("files-size") for side in found),
+        bytes=size,
+        row_bytes=size,
     )

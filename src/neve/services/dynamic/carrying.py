@@ -26,7 +26,15 @@ from neve.errors import JobFailed
 from neve.model.names import TableName
 from neve.model.refresh import CommittedRefresh
 from neve.model.results import Reason
-from neve.plan.applying import MOST_FILES, MOST_MATCHED, ApplyPlan, plan_apply, plan_full, settle_apply
+from neve.plan.applying import (
+    MOST_FILES,
+    MOST_MATCHED,
+    ApplyPlan,
+    goes_to_every_task,
+    plan_apply,
+    plan_full,
+    settle_apply,
+)
 from neve.services.context import Context
 from neve.services.dynamic.deciding import Refresh, move_on
 from neve.services.dynamic.definitions import FRONTIER, REFRESH, Definition
@@ -94,7 +102,8 @@ def carry_out(context: Context, refresh: Refresh, run: Progress) -> CarriedOut:
     if query is None:
         move_on(context, refresh)
         return CarriedOut(Applied(0, 0))
-    with closing(Steps(spark, small=refresh.changed_rows <= MOST_MATCHED)) as steps:
+    small = goes_to_every_task(refresh.changed_rows, refresh.changed_bytes)
+    with closing(Steps(spark, small=small)) as steps:
         found, read_off = _changes(spark, query, refresh, steps)
         changes = unfrozen(found, refresh.definition)
         with held(changes, read_off=read_off) as kept:

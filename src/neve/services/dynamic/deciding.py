@@ -62,6 +62,11 @@ class Refresh:
         return sum(change.estimate.rows for change in self.changes.values())
 
     @property
+    def changed_bytes(self) -> int:
+        """What they take in files, about."""
+        return sum(change.estimate.row_bytes for change in self.changes.values())
+
+    @property
     def is_empty(self) -> bool:
         return self.facts.current is None or self.facts.current.rows == 0
 
