@@ -44,18 +44,18 @@ def test_what_comes_to_the_driver_and_to_every_task_is_bounded(
 
 
 @pytest.mark.parametrize(
-    ("share", "frozen", "way"),
+    ("share", "followed", "frozen", "way"),
     [
-        (None, False, "merge"),
-        (MOST_SHARE, False, "merge"),
-        (MOST_SHARE + 0.01, False, "replace"),
-        (1.0, True, "merge"),
+        (0.05, False, False, "replace"),
+        (MOST_SHARE, True, False, "merge"),
+        (MOST_SHARE + 0.01, True, False, "replace"),
+        (1.0, False, True, "merge"),
     ],
 )
-def test_a_result_computed_anew_is_compared_unless_most_of_it_changed(
-    share: float | None, frozen: bool, way: str
+def test_a_result_computed_anew_is_compared_only_for_those_who_follow_it(
+    share: float, followed: bool, frozen: bool, way: str
 ) -> None:
-    assert plan_full(changed_share=share, frozen=frozen).way == way
+    assert plan_full(changed_share=share, followed=followed, frozen=frozen).way == way
 
 
 def test_only_little_goes_to_every_task() -> None:

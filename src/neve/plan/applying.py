@@ -14,7 +14,7 @@ MOST_ROWS = 1_000_000  # that go: their positions come to the driver
 MOST_MATCHED = 200_000  # rows of a bag that go: every task gets them whole, to find the stored ones by
 MOST_BYTES = 64 * 1024 * 1024  # the same in bytes
 MOST_FILES = 1_000  # that lose rows: each costs calls into Java
-MOST_SHARE = 0.2  # of the source rows: beyond, few rows of a result computed anew would be found unchanged
+MOST_SHARE = 0.2  # of the source rows: beyond, those below would find little unchanged
 _VECTORS = 3  # the format that has them
 
 
@@ -46,14 +46,14 @@ def goes_to_every_task(rows: int, size: int) -> bool:
     return rows <= MOST_MATCHED and size <= MOST_BYTES
 
 
-def plan_full(*, changed_share: float | None, frozen: bool) -> ApplyPlan:
-    """How a result computed anew is put in place: as the difference, which those below can follow, unless that would be
-    most of it."""
-    if changed_share is None or changed_share <= MOST_SHARE:
-        return _merge("difference", "what did not change stays")
+def plan_full(*, changed_share: float, followed: bool, frozen: bool) -> ApplyPlan:
+    """How a result that AUTO chose to compute anew is put in place: as it is, unless tables below follow it and would
+    find much of it unchanged."""
     if frozen:
         return _merge("frozen", "some rows are not to change")
-    return ApplyPlan("replace", Reason(code="many_changes", detail=f"{changed_share:.0%} of the source rows changed"))
+    if followed and changed_share <= MOST_SHARE:
+        return _merge("followed", "tables below follow what changed")
+    return ApplyPlan("replace", Reason(code="anew", detail=f"{changed_share:.0%} of the source rows changed"))
 
 
 def settle_apply(plan: ApplyPlan, *, keyed: bool, inserted: int, deleted: int, size: int) -> ApplyPlan:

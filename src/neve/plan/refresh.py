@@ -1,7 +1,7 @@
 """Whether a refresh that could follow changes had better compute the query anew: estimates, and the choice by them.
 
-Estimates are seconds. They begin as bytes to be read and written at a rough speed; what past refreshes of the same
-table really took, against what was estimated for them, corrects the speed of either way.
+Estimates are seconds. They begin as bytes to be read and written at a rough speed, and what a changed row costs; what
+past refreshes of the same table really took, against what was estimated for them, corrects the speed of either way.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from neve.model.results import Answer, Reason
 FEW_ROWS = 10_000  # changed rows; so few are followed whatever their share, unless a share is set for the table
 _SPEED = 40_000_000  # bytes a second, read, computed and written
 _START = 0.5  # seconds that any refresh takes
+_ROW = 8e-6  # seconds for each changed row to be met, added up and put in place
 _MARGIN = 1.2  # by so much following must look dearer before it is given up
 _WEIGHT = 0.5  # of the latest refresh among those before it
 _NARROWEST = 0.1, 10.0  # a past refresh moves an estimate by so much at most
@@ -92,7 +93,8 @@ def choose_refresh(sizes: RefreshSizes, *, mode: RefreshMode, threshold: float, 
 
 def estimate_refresh(sizes: RefreshSizes) -> RefreshEstimate:
     """Both ways in seconds."""
-    incremental, full = _START + _followed(sizes) / _SPEED, _START + _anew(sizes) / _SPEED
+    changed = sum(source.changed_rows for source in sizes.sources)
+    incremental, full = _START + _followed(sizes) / _SPEED + changed * _ROW, _START + _anew(sizes) / _SPEED
     follows, computes = (
         [past for past in sizes.past if past.incremental is kind and past.estimated > 0] for kind in (True, False)
     )

@@ -37,7 +37,7 @@ from neve.plan.applying import (
 )
 from neve.services.context import Context
 from neve.services.dynamic.deciding import Refresh, move_on
-from neve.services.dynamic.definitions import FRONTIER, REFRESH, Definition
+from neve.services.dynamic.definitions import FRONTIER, REFRESH, Definition, all_definitions
 from neve.services.dynamic.marking import mark
 from neve.services.ledger import branch_of
 from neve.services.look import RUN_ID
@@ -93,7 +93,8 @@ def carry_out(context: Context, refresh: Refresh, run: Progress) -> CarriedOut:
         return _write_all(context, spark, refresh, run)
     plan = plan_apply(refresh.facts, changed_rows=refresh.changed_rows)
     if refresh.action == "FULL" and refresh.estimate is not None:
-        anew = plan_full(changed_share=refresh.estimate.changed_share, frozen=frozen)
+        followed = any(refresh.table in other.sources for other in all_definitions(context).values())
+        anew = plan_full(changed_share=refresh.estimate.changed_share, followed=followed, frozen=frozen)
         if anew.way == "replace":
             return _write_all(context, spark, refresh, run, anew)
     if plan.way == "row_delta" and refresh.action == "INCREMENTAL":
