@@ -113,10 +113,10 @@ def write_bag(spark: SparkSession, delta: RowDelta, columns: Sequence[str], *, f
 
 
 def _positions(rows: DataFrame) -> Iterator[tuple[str | None, list[int]]]:
-    """Positions by file; rows without a place are those of no file."""
+    """Positions by file, so that each file's name comes once; rows without a place are those of no file."""
     plain = rows.selectExpr(f"{PLACE}.file AS file", f"coalesce({PLACE}.pos, -1L) AS at")
-    table = plain.toArrow().group_by("file").aggregate([("at", "list")])
-    yield from zip(table["file"].to_pylist(), table["at_list"].to_pylist(), strict=True)
+    table = plain.coalesce(1).groupBy("file").agg({"at": "collect_list"}).toArrow()
+    yield from zip(table[0].to_pylist(), table[1].to_pylist(), strict=True)
 
 
 def _has_range(kind: DataType) -> bool:

@@ -30,6 +30,7 @@ from neve.plan.measures import (
     sort_overlap,
     write_rate,
 )
+from neve.sql.upkeep import upkeep_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,6 @@ SKEW = Scale(10, 3, 10)
 SORT_OVERLAP = Scale(10, 0, 1)
 """Of the pairs of files in a partition, as the share that overlaps."""
 WORST = 10
-_CALLS = {
-    "compact": 'CALL lake.system.rewrite_data_files(table => {}, options => map("min-input-files", "2", '
-    '"delete-file-threshold", "1"))',
-    "expire": "CALL lake.system.expire_snapshots({})",
-    "manifests": "CALL lake.system.rewrite_manifests({})",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +185,7 @@ def command_for(kind: ActionKind, table: TableName, *, period: str | None = None
         return neve("dynamic", "refresh", table.short)
     if period is not None:
         return neve("compact", table.short, "--period", period)
-    return neve("sql", "--write", _CALLS[kind].format(f'"{table.short}"'))
+    return neve("sql", "--write", upkeep_call(kind, table))
 
 
 # --------------------------------------------------------------------------------------------------------- deductions

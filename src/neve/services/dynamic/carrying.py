@@ -133,10 +133,13 @@ def _follow(spark: SparkSession, query: DeltaQuery, refresh: Refresh, steps: Ste
     text = stepwise(query)
     sources = {read.relation: TableName.parse(read.source) for read in query.reads if read.source is not None}
     for step in text.steps:
-        given = None if step.sql is not None else refresh.changes[sources[step.name]].frame(spark)
-        rows = steps.pin(given) if given is not None else spark.sql(step.sql or "")
+        rows = _given(spark, refresh, sources[step.name], steps) if step.sql is None else spark.sql(step.sql)
         steps.add(step.name, rows, kept=step.kept, few=step.few)
     return spark.sql(text.sql), text.read_off
+
+
+def _given(spark: SparkSession, refresh: Refresh, source: TableName, steps: Steps) -> DataFrame:
+    return steps.pin(refresh.changes[source].frame(spark))
 
 
 def _query(refresh: Refresh, *, places: bool) -> DeltaQuery | None:

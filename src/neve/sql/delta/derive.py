@@ -64,7 +64,7 @@ def derive(
         return None
     if places and shape.apply.kind == "keyed":
         script.place = _unlike(script, [name for name, _ in shape.fields])
-    query, net = merged(script, shape) if shape.road == "merge" else (_changes(script, shape), False)
+    query, net = _changes(script, shape)
     return None if query is None else _finished(script, shape, _settled(script, shape, query, net=net))
 
 
@@ -96,19 +96,19 @@ def _shape(analysis: Analysis) -> Shape:
     return analysis.shape
 
 
-def _changes(script: Script, shape: Shape) -> exp.Query | None:
-    """Changes under the operators' own column names, not yet net."""
+def _changes(script: Script, shape: Shape) -> tuple[exp.Query | None, bool]:
+    """Changes under the operators' own column names, and whether they are net already."""
     match shape.road:
         case "rows":
-            return script.delta(shape.root)
+            return script.delta(shape.root), False
+        case "merge":
+            return merged(script, shape)
         case "scope":
             if shape.scoped is None:
                 raise AssertionError("a scope has its operator")
-            return replaced(script, shape, shape.scoped.touched(script))
+            return replaced(script, shape, shape.scoped.touched(script)), False
         case "exact":
-            return _replaced_exact(script, shape)
-        case "merge":
-            raise AssertionError("a merge has a way of its own")
+            return _replaced_exact(script, shape), False
 
 
 def _replaced_exact(script: Script, shape: Shape) -> exp.Query | None:
