@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _ASKING = 3.0
 _ANSWERING = 20.0
 _PAUSE = 0.1
+_AGAIN = 0.02
 _PY4J = ("KeyboardInterrupt while sending command.", "Exception while sending command.")
 Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
@@ -60,7 +62,9 @@ def _unless_py4j(record: logging.LogRecord) -> bool:
 def _handler(context: SparkContext) -> Callable[[int, FrameType | None], None]:
     busy = threading.Lock()
 
-    def interrupt(_: int, __: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if _is_unheard(frame):
+            return _send_again(number)
         if not busy.acquire(blocking=False):
             raise KeyboardInterrupt
         try:
@@ -77,6 +81,23 @@ def _handler(context: SparkContext) -> Callable[[int, FrameType | None], None]:
             _break_off(context, own)
 
     return interrupt
+
+
+def _is_unheard(frame: FrameType | None) -> bool:
+    """Whether Python would print and forget what is raised here: while py4j tells the JVM of an object that is gone."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "__del__" or (code.co_name == "<lambda>" and "py4j" in Path(code.co_filename).parts):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _send_again(number: int) -> None:
+    main = threading.main_thread().ident or 0
+    again = threading.Timer(_AGAIN, signal.pthread_kill, (main, number))
+    again.daemon = True
+    again.start()
 
 
 def _cancel(context: SparkContext) -> None:
