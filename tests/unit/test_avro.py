@@ -15,7 +15,7 @@ import fastavro
 import pytest
 
 from neve.catalog.avro import read_records
-from neve.catalog.bounds import Bounded, bounds_of, comparable
+from neve.model.bounds import Bounded, bounds_of, comparable
 from neve.errors import StorageError
 
 VALUES: dict[str, tuple[Any, Any]] = {
@@ -58,7 +58,7 @@ def test_values_are_those_of_fastavro(codec: str) -> None:
     assert list(read_records("x", content)) == list(fastavro.reader(io.BytesIO(content)))
 
 
-def test_bounds_are_dicts_and_fields_can_be_left_out() -> None:
+def test_bounds_and_counts_are_dicts_and_fields_can_be_left_out() -> None:
     bounds = {1: b"a", 300: b""}
     fields = {
         "status": ("int", 1),
@@ -69,8 +69,7 @@ def test_bounds_are_dicts_and_fields_can_be_left_out() -> None:
     }
     content = written(fields)
     (first, *_) = read_records("x", content)
-    sizes = fields["sizes"][1]
-    assert first == {"status": 1, "sizes": sizes, "lower": bounds, "none": None, "last": "end"}
+    assert first == {"status": 1, "sizes": {1: 2**40, 2: -1}, "lower": bounds, "none": None, "last": "end"}
     (left, *_) = read_records("x", content, without=("sizes", "lower"))
     assert left == {"status": 1, "none": None, "last": "end"}
 
@@ -114,7 +113,8 @@ def test_what_is_no_avro_file_is_an_error_with_its_place(damage: str) -> None:
         ("decimal(9,2)", [number.to_bytes(3, "big", signed=True) for number in (-999, -1, 0, 256)]),
         ("float", [struct.pack("<f", number) for number in (-math.inf, -0.5, 2.0)]),
         ("double", [struct.pack("<d", -1e300), struct.pack("<f", -0.5), struct.pack("<d", 1e300)]),
-        ("string", [text.encode() for text in ("A", "Z", "a", "é", "😀")]),
+        ("boolean", [b"\x00", b"\x01"]),
+        ("string", [text.encode() for text in ("", "A", "Z", "a", "é", "😀")]),
         ("binary", [b"\x00", b"\x7f", b"\xff"]),
         ("fixed[2]", [b"\x00\x01", b"\x01\x00"]),
     ],
@@ -128,7 +128,7 @@ def test_bounds_compare_as_their_type_does(kind: str, ascending: list[bytes]) ->
 
 def test_no_bounds() -> None:
     nan = struct.pack("<d", math.nan)
-    for kind, raw in (("double", nan), ("double", b"123"), ("variant", b"x"), ("boolean", b"\x01"), ("int", None)):
+    for kind, raw in (("double", nan), ("double", b"123"), ("variant", b"x"), ("int", b""), ("int", None)):
         assert comparable(kind, raw) is None
     column = Bounded(1, "string")
     assert bounds_of({"lower_bounds": {1: b"a"}, "upper_bounds": {1: b"b"}}, column) == (b"a", b"b")

@@ -28,11 +28,22 @@ _PLAIN: dict[str, Read] = {
 }
 
 
+def read_schema(location: str, content: bytes) -> Mapping[str, Any]:
+    """The schema that an Avro file was written with."""
+    import fastavro
+
+    try:
+        schema: Any = fastavro.block_reader(io.BytesIO(content)).writer_schema
+    except (ValueError, KeyError, EOFError, OverflowError, IndexError) as exc:
+        raise StorageError(f"{location} is not an Avro file that Névé can read: {exc}") from exc
+    return dict(schema)
+
+
 def read_records(location: str, content: bytes, *, without: Collection[str] = ()) -> Iterator[Mapping[str, Any]]:
     """The records of an Avro file, as fastavro would give them, but for two things.
 
-    Fields named in `without`, at any depth, are left out, and an array of numbers and bytes is a dict: so Iceberg
-    writes the bounds of columns, by their ids.
+    Fields named in `without`, at any depth, are left out, and an array of ids and values is a dict: so Iceberg writes
+    the bounds of columns, and what it counts of them.
     """
     import fastavro
 
@@ -67,6 +78,8 @@ def _reader(kind: Any, without: frozenset[str]) -> Read:
             return _record([_step(field, without) for field in fields])
         case {"type": "array", "items": {"type": "record", "fields": [{"type": "int"}, {"type": "bytes"}]}}:
             return _pairs
+        case {"type": "array", "items": {"type": "record", "fields": [{"type": "int"}, {"type": "long"}]}}:
+            return _number_pairs
         case {"type": "array", "items": items}:
             return _array(_reader(items, without))
         case {"type": "fixed", "size": size}:
@@ -128,6 +141,19 @@ def _pairs(decoder: Any) -> dict[int, bytes]:
     for count in _blocks(decoder):
         decoder.read_int_bytes_dict(count, found)
     return found
+
+
+def _number_pairs(decoder: Any) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for count in _blocks(decoder):
+        numbers = decoder.read_ints(2 * count)
+        found.update(zip(numbers[::2], map(_signed, numbers[1::2]), strict=True))
+    return found
+
+
+def _signed(number: int) -> int:
+    """PyIceberg's `read_ints` gives numbers below zero without their sign."""
+    return number - (1 << 64) if number >= 1 << 63 else number
 
 
 def _pass_number_pairs(decoder: Any) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from neve.catalog.backend import Backend
+from neve.catalog.entries import read_table_files
 from neve.catalog.facts import partition_columns, read_layout, read_metadata, table_facts
 from neve.catalog.files import Files
 from neve.catalog.lineage import table_lineage
@@ -31,6 +32,7 @@ from neve.errors import (
 from neve.model.changes import Lineage, LiveFile, Manifest, SnapshotStep
 from neve.model.facts import FileFact, Layout, TableFacts
 from neve.model.names import Namespace, TableName, is_aside
+from neve.model.rewrites import TableFiles
 from neve.model.specs import Alteration, TableSpec
 
 if TYPE_CHECKING:
@@ -113,6 +115,13 @@ class Catalog:
 
     def manifest_files(self, manifest: Manifest) -> list[LiveFile]:
         return read_manifest(manifest, self.files.read)
+
+    def table_files(self, name: TableName) -> TableFiles:
+        """The current files with all that is said of them; facts of the same metadata come with it."""
+        loaded = self._backend.load(name)
+        if loaded is None:
+            raise self.unknown(name)
+        return read_table_files(name, loaded, self.files.read)
 
     def layout(self, facts: TableFacts) -> Layout:
         """The current files of a table, with what leads to them."""

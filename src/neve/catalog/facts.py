@@ -15,9 +15,9 @@ from typing import Any
 
 from neve.catalog.avro import read_records
 from neve.catalog.backend import Loaded
-from neve.catalog.bounds import Bounded, bounds_of
 from neve.catalog.files import Reader
 from neve.errors import StorageError
+from neve.model.bounds import Bounded, bounds_of
 from neve.model.facts import FileFact, Layout, Reference, Snapshot, TableFacts, instant
 from neve.model.ingest import INGEST_DATE
 from neve.model.layout import SortField, Transform

@@ -1,4 +1,4 @@
-"""Manifest lists and manifests → live files, with fastavro alone and without the column statistics.
+"""Manifest lists and manifests → live files, and data files with all that is said of them.
 
 A manifest never changes once it is written: what two snapshots share need not be read to know how they differ.
 """
@@ -6,50 +6,93 @@ A manifest never changes once it is written: what two snapshots share need not b
 from __future__ import annotations
 
 import datetime as dt
-import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from neve.catalog.avro import read_records, read_schema
 from neve.catalog.files import Reader
 from neve.errors import StorageError
 from neve.model.changes import LiveFile, Manifest, PartitionValue
+from neve.model.rewrites import DataEntry, FileMetrics
 
 _CONTENT: dict[int, Any] = {0: "data", 1: "position_deletes", 2: "equality_deletes"}
 _DELETED = 2
-_LISTED = ("manifest_path", "partition_spec_id", "content", "sequence_number")
-_ENTRY = ("status", "sequence_number", "data_file")
-_FILE = (
-    *("content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes", "key_metadata"),
-    *("equality_ids", "referenced_data_file", "content_offset", "content_size_in_bytes"),
-)
+_METRIC_FIELDS = {
+    "sizes": "column_sizes",
+    "values": "value_counts",
+    "nulls": "null_value_counts",
+    "nans": "nan_value_counts",
+    "lower": "lower_bounds",
+    "upper": "upper_bounds",
+}
+_METRICS = frozenset({*_METRIC_FIELDS.values(), "split_offsets"})
 _NANOS = 1_000_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 Convert = Callable[[Any], PartitionValue]
+Place = Callable[[LiveFile], Mapping[str, str | None]]
+"""A file's partition in words."""
 
 
 def read_manifest_list(location: str, read: Reader) -> list[Manifest]:
     """The manifests of a snapshot."""
-    records = _records(location, read(location), lambda schema: _narrowed(schema, _LISTED))[1]
     return [
         Manifest(
             path=record["manifest_path"],
             deletes=record.get("content", 0) == 1,
             spec_id=record["partition_spec_id"],
             sequence=record.get("sequence_number") or 0,
+            first_row_id=record.get("first_row_id"),
         )
-        for record in records
+        for record in read_records(location, read(location))
     ]
 
 
 def read_manifest(manifest: Manifest, read: Reader) -> list[LiveFile]:
     """The files that a manifest lists and that are not deleted by it."""
-    schema, records = _records(manifest.path, read(manifest.path), _narrowed_entry)
-    converts = _converters(_field(_field(schema, "data_file"), "partition"))
+    return [_live_file(entry, manifest, converts) for entry, converts in _entries(manifest, read, without=_METRICS)]
+
+
+def read_entries(
+    manifest: Manifest, read: Reader, place: Callable[[LiveFile], Mapping[str, str | None]]
+) -> list[DataEntry]:
+    """The data files that a manifest lists and that are not deleted by it, with all that is said of them.
+
+    Row ids that the manifest leaves out follow one another, as the specification assigns them.
+    """
+    next_row = manifest.first_row_id
+    found = []
+    for entry, converts in _entries(manifest, read):
+        file = entry["data_file"]
+        first = None if next_row is None else file.get("first_row_id")
+        if next_row is not None and first is None:
+            first, next_row = next_row, next_row + file["record_count"]
+        live = _live_file(entry, manifest, converts)
+        found.append(
+            DataEntry(
+                file=live,
+                place=place(live),
+                first_row_id=first,
+                added=manifest.sequence if entry.get("file_sequence_number") is None else entry["file_sequence_number"],
+                sort_order=file.get("sort_order_id") or 0,
+                metrics=FileMetrics(**{name: file.get(field) or {} for name, field in _METRIC_FIELDS.items()}),
+            )
+        )
+    return found
+
+
+def _entries(
+    manifest: Manifest, read: Reader, *, without: Collection[str] = ()
+) -> Iterator[tuple[Mapping[str, Any], list[Convert]]]:
+    """The live entries of a manifest, and how the values of its partitions are told."""
+    content = read(manifest.path)
     try:
-        return [_live_file(record, manifest, converts) for record in records if record["status"] != _DELETED]
-    except (KeyError, ValueError, OverflowError) as exc:
+        converts = _converters(_field(_field(read_schema(manifest.path, content), "data_file"), "partition"))
+        for entry in read_records(manifest.path, content, without=without):
+            if entry["status"] != _DELETED:
+                yield entry, converts
+    except (KeyError, ValueError, OverflowError, StopIteration) as exc:
         raise StorageError(f"{manifest.path} lists a file that Névé cannot read: {exc}") from exc
 
 
@@ -72,33 +115,6 @@ def _live_file(entry: Mapping[str, Any], manifest: Manifest, converts: list[Conv
         equality_ids=tuple(file.get("equality_ids") or ()),
         encrypted=file.get("key_metadata") is not None,
     )
-
-
-def _records(location: str, content: bytes, narrow: Callable[[Any], Any]) -> tuple[Any, Iterator[Mapping[str, Any]]]:
-    """The narrowed schema of an Avro file and its records read by it."""
-    import fastavro
-
-    try:
-        schema = narrow(fastavro.reader(io.BytesIO(content)).writer_schema)
-        records: Any = list(fastavro.reader(io.BytesIO(content), reader_schema=schema))
-    except (ValueError, KeyError, EOFError, OverflowError) as exc:
-        raise StorageError(f"{location} is not a manifest that Névé can read: {exc}") from exc
-    return schema, iter(records)
-
-
-def _narrowed_entry(schema: Mapping[str, Any]) -> dict[str, Any]:
-    entry = _narrowed(schema, _ENTRY)
-    return {
-        **entry,
-        "fields": [
-            {**field, "type": _narrowed(field["type"], _FILE)} if field["name"] == "data_file" else field
-            for field in entry["fields"]
-        ],
-    }
-
-
-def _narrowed(schema: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {**schema, "fields": [field for field in schema["fields"] if field["name"] in names]}
 
 
 def _field(schema: Mapping[str, Any], name: str) -> Any:

@@ -2,33 +2,91 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neve.cli.options import Command, open_lake, options
+from neve.cli.options import Command, open_lake, options, pairs
 from neve.cli.table import DryRun, Table, app
-from neve.errors import CheckFailed
+from neve.errors import CheckFailed, InvalidInput
+
+if TYPE_CHECKING:
+    from neve.lake import Lake
 
 
 @app.command("compact", cls=Command)
 def compact(
-    table: Table,
-    period: Annotated[str, typer.Option("--period", metavar="PERIOD", help="2024-01, 2024-W05, 2024-Q1 or 2024.")],
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="A table's name, or its YAML file.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All tables that are online.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even few small files, and all files with deletes.")] = False,
+    target_file_size: Annotated[
+        str | None, typer.Option("--target-file-size", metavar="SIZE", help="128MB; else the table's own.")
+    ] = None,
+    max_files: Annotated[
+        int | None, typer.Option("--max-files", metavar="N", help="Take so many files at most, the best first.")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="EXPR", help="Only files that may hold such rows.")
+    ] = None,
+    partition: Annotated[
+        list[str] | None, typer.Option("--partition", metavar="K=V", help="Only files of this partition.")
+    ] = None,
+    strategy: Annotated[
+        str, typer.Option("--strategy", metavar="WAY", help="binpack, size-ratio, sort, zorder or hilbert.")
+    ] = "binpack",
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="COLUMNS", help="For sort, zorder and hilbert: a,b or 'a,b desc'.")
+    ] = None,
+    period: Annotated[
+        str | None, typer.Option("--period", metavar="PERIOD", help="The days of 2024-01, 2024-W05, 2024-Q1 or 2024.")
+    ] = None,
     delete_source: Annotated[
         bool | None,
-        typer.Option("--delete-source/--keep-source", help="Delete day files after; else the file says."),
+        typer.Option("--delete-source/--keep-source", help="With --period: delete day files after."),
     ] = None,
     ignore_delay: Annotated[
-        bool, typer.Option("--ignore-delay", help="Do not wait until delay_days after the period.")
+        bool, typer.Option("--ignore-delay", help="With --period: do not wait until delay_days after it.")
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Make few files of a period's many. Every row is counted and compared before anything goes."""
+    """Make few large files of many small ones. Every row stays, and nobody has to wait."""
+    how: dict[str, Any] = {
+        "force": force,
+        "target_file_size": target_file_size,
+        "max_files": max_files,
+        "where": where,
+        "partition": pairs(partition or []),
+        "strategy": strategy,
+        "by": [] if by is None else [word.strip() for word in by.split(",")],
+        "dry_run": dry_run,
+    }
+    if period is not None:
+        if everything:
+            raise InvalidInput("--period is for one table", hint="neve schedule shows the periods that are due")
+        how |= {"period": period, "delete_source": delete_source, "ignore_delay": ignore_delay}
+    elif delete_source is not None or ignore_delay:
+        raise InvalidInput("--delete-source and --ignore-delay are for the days of a --period")
+    if everything == (table is not None):
+        raise InvalidInput("name one table, or give --all")
+    lake = open_lake(create=True)
+    if table is None:
+        _compact_all(lake, how)
+        return
     from neve.cli.render import emit
 
-    target = open_lake(create=True).table(table)
-    emit(target.compact(period, delete_source=delete_source, ignore_delay=ignore_delay, dry_run=dry_run))
+    emit(lake.table(table).compact(**how))
+
+
+def _compact_all(lake: Lake, how: dict[str, Any]) -> None:
+    """A receipt as soon as a table is done; one JSON array of all."""
+    from neve.cli.render import emit
+
+    receipts = lake.compact(**how)
+    if options.output == "json":
+        emit(list(receipts))
+        return
+    for receipt in receipts:
+        emit(receipt)
 
 
 @app.command("verify", cls=Command)

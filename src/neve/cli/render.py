@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from neve.cli.health import health_text
 from neve.cli.options import options, say
+from neve.cli.rewrites import rewrite_lines
 from neve.cli.text import block, cell, grid, table
 from neve.errors import NeveError
 from neve.model.batching import BatchOutcome
@@ -26,6 +27,7 @@ from neve.model.ingest import DateRow, IngestReceipt
 from neve.model.periods import date_ranges
 from neve.model.refresh import DynamicRow, RefreshReceipt, RefreshState
 from neve.model.results import Receipt, SnapshotRow, TableDetails, TableStatus
+from neve.model.rewrites import RewriteReceipt
 from neve.model.rows import RowReceipt
 from neve.model.runs import Run
 from neve.model.units import format_bytes
@@ -279,8 +281,9 @@ def _emit_receipt(receipt: Receipt) -> None:
         _print(f"{_MARKS[receipt.state]} {receipt.table} {receipt.state}: {detail}")
         return
     if receipt.reason is not None and receipt.run_id is None and not receipt.dry_run:
-        word = "skipped" if receipt.reason.code == "no_files" else "nothing to do"
-        about = f" for {receipt.table}" if isinstance(receipt, RefreshReceipt) else ""
+        skipped = receipt.reason.code == "no_files" and not isinstance(receipt, RewriteReceipt)
+        word = "skipped" if skipped else "nothing to do"
+        about = f" for {receipt.table}" if isinstance(receipt, RefreshReceipt | RewriteReceipt) else ""
         _print(f"= {word}{about}: {receipt.reason.detail}")
         return
     _print(_headline(receipt))
@@ -309,6 +312,9 @@ def _headline(receipt: Receipt) -> str:
             return f"✓ Ingested {receipt.rows_ingested:,} rows\nDestination: {receipt.destination}"
         case CompactionReceipt():
             return f"✓ Compacted {receipt.files_before:,} files ({receipt.rows:,} rows)\nOutput: {receipt.output}"
+        case RewriteReceipt():
+            done = f"{receipt.files_compacted:,} → {receipt.files_written:,} files"
+            return f"✓ {receipt.table} compacted: {done}"
         case RefreshReceipt():
             return f"✓ {receipt.table} refreshed: {receipt.refresh}"
     return f"✓ {receipt.table} {_DONE.get(receipt.action, receipt.action)}"
@@ -335,6 +341,8 @@ def _own_lines(receipt: Receipt) -> list[tuple[str, object]]:
             return _ingest_lines(receipt)
         case CompactionReceipt():
             return _compaction_lines(receipt)
+        case RewriteReceipt():
+            return rewrite_lines(receipt)
         case RefreshReceipt(dry_run=True):
             return [("reason", receipt.reason.detail if receipt.reason else "")]
         case RefreshReceipt():

@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from neve.files.encoding import repeating_columns
+
 GROUP, HASH = "_neve_group", "_neve_hash"
 RUN_KEY = "neve.run"
 _GROUP_BYTES = 128 * 1024 * 1024
 _MASK = (1 << 64) - 1
-_SAMPLE = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +164,7 @@ class _Writer:
             table = pa.Table.from_batches(self._waiting).replace_schema_metadata({RUN_KEY: self._sink.run_id})
             self._waiting, self._waiting_rows, self.waiting_bytes = [], 0, 0
             if self._file is None:
-                self._begin(_repeating(table))
+                self._begin(repeating_columns(table))
             for start in range(0, table.num_rows, self._sink.row_group_rows):
                 part = table.slice(start, self._sink.row_group_rows)
                 self._file.write_table(part, row_group_size=max(1, part.num_rows))
@@ -174,33 +175,6 @@ class _Writer:
         self._file = pq.ParquetWriter(
             self._stream, self._schema, compression=self._sink.compression, use_dictionary=repeating
         )
-
-
-def _repeating(table: Any) -> list[str]:
-    """The columns whose values repeat. For others a dictionary is most of the work of writing, and then given up."""
-    sample = table.take(list(range(0, table.num_rows, max(1, table.num_rows // _SAMPLE))))
-    found = []
-    for field, column in zip(sample.schema, sample.columns, strict=True):
-        leaves = _leaves(field.name, field.type)
-        if leaves != [field.name] or len(column.unique()) <= sample.num_rows * 0.5:
-            found += leaves
-    return found
-
-
-def _leaves(path: str, kind: Any) -> list[str]:
-    """A column as Parquet names its leaves."""
-    import pyarrow.types as is_
-
-    if is_.is_struct(kind):
-        return [leaf for field in kind for leaf in _leaves(f"{path}.{field.name}", field.type)]
-    if is_.is_map(kind):
-        return [
-            *_leaves(f"{path}.key_value.key", kind.key_type),
-            *_leaves(f"{path}.key_value.value", kind.item_type),
-        ]
-    if is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind):
-        return _leaves(f"{path}.list.element", kind.value_type)
-    return [path]
 
 
 def _runs(batch: Any) -> Iterator[tuple[str, Any]]:

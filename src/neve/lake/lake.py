@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from neve.config import LoadedSettings, Settings, load_settings
 from neve.errors import LakeNotFound
@@ -18,6 +18,7 @@ from neve.model.results import (
     JobRow,
     TableStatus,
 )
+from neve.model.rewrites import CompactOptions, RewriteReceipt
 from neve.services import lakes, queries, specs, status
 from neve.services.context import Context
 
@@ -114,6 +115,12 @@ class Lake:
     def schedule(self) -> list[JobRow]:
         """What scheduled maintenance would do now."""
         return status.schedule(self._context)
+
+    def compact(self, *, dry_run: bool = False, **how: Unpack[CompactOptions]) -> Iterator[RewriteReceipt]:
+        """Compacts every table that is online, one after the other, as the receipts are asked for."""
+        from neve.services.rewrites.asking import compact_all
+
+        return compact_all(self._context, dry_run=dry_run, **how)
 
     def status(self, *, late: bool = False) -> list[StatusRow]:
         """Every table, or those that are late: health, lag, small files, due work."""

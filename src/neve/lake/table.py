@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
+from neve.errors import InvalidInput
 from neve.model.batching import BatchOutcome
 from neve.model.compaction import CompactionReceipt
 from neve.model.health import TableHealth
@@ -23,6 +24,7 @@ from neve.model.results import (
     TableDetails,
     TableStatus,
 )
+from neve.model.rewrites import CompactOptions, RewriteReceipt
 from neve.model.rows import RowReceipt
 from neve.model.specs import Alteration
 from neve.model.units import parse_duration
@@ -317,6 +319,7 @@ class LakeTable:
         )
         return watch(self._context, request)
 
+    @overload
     def compact(
         self,
         period: str,
@@ -324,11 +327,37 @@ class LakeTable:
         delete_source: bool | None = None,
         ignore_delay: bool = False,
         dry_run: bool = False,
-    ) -> CompactionReceipt:
-        """Makes few files of a period's many: `2024-01`, `2024-W05`, `2024`."""
+        **how: Unpack[CompactOptions],
+    ) -> CompactionReceipt: ...
+
+    @overload
+    def compact(
+        self, period: None = None, *, dry_run: bool = False, **how: Unpack[CompactOptions]
+    ) -> RewriteReceipt: ...
+
+    def compact(
+        self,
+        period: str | None = None,
+        *,
+        delete_source: bool | None = None,
+        ignore_delay: bool = False,
+        dry_run: bool = False,
+        **how: Unpack[CompactOptions],
+    ) -> CompactionReceipt | RewriteReceipt:
+        """Makes few files of many: of the whole table, or of the days of a period (`2024-01`, `2024-W05`, `2024`)."""
         from neve.services.compaction import compact_period
         from neve.services.compaction_requests import ask
+        from neve.services.rewrites.asking import ask_to_compact, refuse_for_periods
+        from neve.services.rewrites.compaction import compact_table
 
+        if period is None:
+            if self._directory() is not None:
+                raise InvalidInput(
+                    f"{self.name} is a folder of files by day, which are compacted by period",
+                    hint=f"give one: neve compact {self.name.short} --period 2024-01",
+                )
+            return compact_table(self._context, ask_to_compact(self.name, dry_run=dry_run, **how))
+        refuse_for_periods(how)
         request = ask(
             self.name,
             self._file,

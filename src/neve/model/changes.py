@@ -105,6 +105,7 @@ class Manifest:
     deletes: bool
     spec_id: int
     sequence: int
+    first_row_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

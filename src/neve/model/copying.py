@@ -51,10 +51,11 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroupShape:
-    """Bytes are those of the column chunks, packed as they are in the file."""
+    """Bytes are those of the column chunks, packed as they are in the file; and unpacked, where the file says."""
 
     rows: int
     bytes: int
+    unpacked: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,11 @@ class FileShape:
     def data_bytes(self) -> int:
         """What a copy of the file moves: its column chunks without the footer and the indexes."""
         return sum(group.bytes for group in self.row_groups)
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """What the column chunks come to in memory, or about that."""
+        return sum(max(group.unpacked, group.bytes) for group in self.row_groups)
 
     @property
     def has_field_ids(self) -> bool:

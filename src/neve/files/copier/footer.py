@@ -189,7 +189,8 @@ def _check_known(struct: Struct, words: type[File] | type[Group] | type[Chunk] |
 
 def _group_shape(group: Struct) -> RowGroupShape:
     size = sum(column_of(chunk).number(Column.COMPRESSED) for chunk in group.structs(Group.COLUMNS))
-    return RowGroupShape(rows=group.number(Group.ROWS), bytes=size)
+    unpacked = group.integer(Group.UNCOMPRESSED) or 0
+    return RowGroupShape(rows=group.number(Group.ROWS), bytes=size, unpacked=unpacked)
 
 
 def _codecs(groups: Sequence[Struct], leaves: int) -> tuple[frozenset[str], ...]:

@@ -42,8 +42,14 @@ def comparable(kind: str, raw: bytes | None) -> Bound | None:
     >>> comparable("int", (7).to_bytes(4, "little")), comparable("decimal(9,2)", b"\\xff"), comparable("string", b"a")
     (7, -1, b'a')
     """
+    if raw is None:
+        return None
+    if kind.partition("[")[0] in _AS_BYTES:
+        return raw
     if not raw:
         return None
+    if kind == "boolean":
+        return raw[0]
     if kind in _LITTLE_ENDIAN:
         return int.from_bytes(raw, "little", signed=True)
     if kind.startswith("decimal"):
@@ -51,6 +57,4 @@ def comparable(kind: str, raw: bytes | None) -> Bound | None:
     if kind in ("float", "double") and len(raw) in _FLOATS:
         (number,) = struct.unpack(_FLOATS[len(raw)], raw)
         return None if isnan(number) else float(number)
-    if kind.partition("[")[0] in _AS_BYTES:
-        return raw
     return None

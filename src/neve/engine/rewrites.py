@@ -1,0 +1,251 @@
+"""Data files in the place of others, in one `replace` commit: the one module that knows the Java classes behind it.
+
+Files that this process wrote are told to Java as JSON, all at once, so a thousand cost the same few calls as one.
+What Spark rewrites goes through Iceberg's own runners, which keep row lineage and fold deletes in. The commit is
+checked against every snapshot since `base`: a row that was deleted meanwhile never comes back.
+Written for Iceberg 1.12.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from neve.engine.changes.staged import file_json
+from neve.engine.errors import translated
+from neve.engine.staging import load_iceberg
+from neve.errors import CommitConflict
+from neve.model.changes import LiveFile
+from neve.model.names import TableName
+from neve.model.rewrites import FileMetrics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOST = (
+    "org.apache.iceberg.exceptions.CommitFailedException",
+    "org.apache.iceberg.exceptions.ValidationException",
+)
+_RUNNERS = "org.apache.iceberg.spark.actions.Spark{}FileRewriteRunner"
+_NAMES = {"binpack": "BinPack", "sort": "Sort", "zorder": "ZOrder", "hilbert": "Hilbert"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """A data file that was written, and what the manifest is to say of it. Its rows are in no order: several files'."""
+
+    file: LiveFile
+    metrics: FileMetrics
+    split_offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Files that were written in the place of others."""
+
+    old: tuple[LiveFile, ...]
+    new: NewFile
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSwap:
+    """As `Swap`, by Spark: Java holds both sides."""
+
+    group: Any
+    files: int
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """How Spark lays rows out: a kind of runner, and the columns where it takes some."""
+
+    kind: str = "binpack"
+    columns: tuple[str, ...] = ()
+    terms: tuple[tuple[str, bool, bool], ...] = ()
+    """For a sort: the column or transform, whether it descends, and whether NULLs come first."""
+
+
+@dataclass
+class Rewrite:
+    """Rewrites of one table from one snapshot on. Threads may call `by_spark` at once."""
+
+    spark: SparkSession
+    table: TableName
+    base: int
+    _tasks: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        java: Any = self.spark._jvm
+        self._java, self._iceberg = java, java.org.apache.iceberg
+        with translated():
+            self._target = load_iceberg(self.spark, self.table)
+
+    def find(self, paths: Sequence[str]) -> None:
+        """Has Iceberg plan the scan of these files, for `by_spark`: their deletes and their row ids come with it."""
+        wanted = set(paths)
+        with translated():
+            planned = self._target.newScan().useSnapshot(self.base).ignoreResiduals().planFiles()
+            try:
+                tasks = self._iceberg.relocated.com.google.common.collect.Lists.newArrayList(planned)
+            finally:
+                planned.close()
+            for index in range(tasks.size()):
+                task = tasks.get(index)
+                if (path := task.file().location()) in wanted:
+                    self._tasks[path] = task
+
+    def by_spark(self, paths: Sequence[str], *, order: Order, target_bytes: int, outputs: int) -> SparkSwap:
+        """Has Spark write the rows of these files anew."""
+        with translated():
+            tasks = self._java.java.util.ArrayList()
+            for path in paths:
+                tasks.add(self._tasks[path])
+            size = sum(self._tasks[path].file().fileSizeInBytes() for path in paths)
+            split = max(size // max(outputs, 1) + (1 << 20), 1)
+            group = self._group(tasks, target_bytes=target_bytes, split=split, outputs=outputs)
+            group.setOutputFiles(self._runner(order).rewrite(group))
+            written = self._java.java.util.ArrayList(group.addedFiles())
+            files = [written.get(index) for index in range(written.size())]
+            return SparkSwap(
+                group,
+                files=len(files),
+                bytes=sum(file.fileSizeInBytes() for file in files),
+                rows=sum(file.recordCount() for file in files),
+            )
+
+    def commit(self, swaps: Sequence[Swap], jobs: Sequence[SparkSwap], summary: Mapping[str, str]) -> int:
+        """The one commit; its snapshot.
+
+        Raises:
+            CommitConflict: a file was replaced, or rows of it were deleted, since `base`; nothing was changed.
+        """
+        from py4j.protocol import Py4JJavaError
+
+        with translated():
+            groups = self._java.java.util.HashSet()
+            if swaps:
+                groups.add(self._swapped(swaps))
+            for job in jobs:
+                groups.add(job.group)
+            words = self._java.java.util.HashMap()
+            for key, value in summary.items():
+                words.put(key, value)
+            table = load_iceberg(self.spark, self.table)
+            manager = self._iceberg.actions.RewriteDataFilesCommitManager(table, self.base, True, words)
+            try:
+                manager.commitFileGroups(groups)
+            except Py4JJavaError as exc:
+                if exc.java_exception.getClass().getName() in _LOST:
+                    raise CommitConflict(f"files of {self.table} were changed meanwhile") from exc
+                raise
+            return self._snapshot(summary)
+
+    def discard(self, jobs: Sequence[SparkSwap]) -> None:
+        """Removes what Spark wrote and nobody committed."""
+        with translated():
+            manager = self._iceberg.actions.RewriteDataFilesCommitManager(self._target, self.base)
+            for job in jobs:
+                manager.abortFileGroup(job.group)
+
+    def _swapped(self, swaps: Sequence[Swap]) -> Any:
+        old = self._parsed([{"data-file": file_json(file)} for swap in swaps for file in swap.old])
+        new = self._parsed([{"data-file": _new_json(swap.new)} for swap in swaps])
+        group = self._group(old)
+        group.setOutputFiles(self._group(new).rewrittenFiles())
+        return group
+
+    def _group(self, tasks: Any, *, target_bytes: int = 0, split: int = 0, outputs: int = 0) -> Any:
+        spec = self._target.spec().specId()
+        return self._iceberg.actions.RewriteFileGroup(None, tasks, spec, target_bytes, split, outputs)
+
+    def _parsed(self, tasks: Sequence[Mapping[str, Any]]) -> Any:
+        listed = [{**task, "delete-file-references": [], "residual-filter": True} for task in tasks]
+        node = self._iceberg.util.JsonUtil.mapper().readTree(json.dumps({"file-scan-tasks": listed}))
+        deletes = self._java.java.util.ArrayList()
+        return self._iceberg.rest.TableScanResponseParser.parseFileScanTasks(node, deletes, self._target.specs(), True)
+
+    def _runner(self, order: Order) -> Any:
+        """Iceberg keeps its runners to itself: only reflection can make one."""
+        java: Any = self._java.java
+        values = [self.spark._jsparkSession, self._target]
+        if order.columns:
+            values.append(java.util.ArrayList(java.util.Arrays.asList(self._array(java.lang.String, order.columns))))
+        if order.terms:
+            values.append(self._sort_order(order.terms))
+        loader = java.lang.Thread.currentThread().getContextClassLoader()
+        kind = java.lang.Class.forName(_RUNNERS.format(_NAMES[order.kind]), True, loader)
+        constructor = next(item for item in kind.getDeclaredConstructors() if item.getParameterCount() == len(values))
+        constructor.setAccessible(True)
+        runner = constructor.newInstance(self._array(java.lang.Object, values))
+        runner.init(java.util.HashMap())
+        return runner
+
+    def _array(self, kind: Any, values: Sequence[Any]) -> Any:
+        gateway: Any = self.spark.sparkContext._gateway
+        array = gateway.new_array(kind, len(values))
+        for index, value in enumerate(values):
+            array[index] = value
+        return array
+
+    def _sort_order(self, terms: Sequence[tuple[str, bool, bool]]) -> Any:
+        builder = self._iceberg.SortOrder.builderFor(self._target.schema())
+        nulls = self._iceberg.NullOrder
+        for column, descending, nulls_first in terms:
+            place = nulls.NULLS_FIRST if nulls_first else nulls.NULLS_LAST
+            builder = builder.desc(column, place) if descending else builder.asc(column, place)
+        return builder.build()
+
+    def _snapshot(self, summary: Mapping[str, str]) -> int:
+        """The snapshot that carries our summary: a writer may have committed after it."""
+        iceberg = load_iceberg(self.spark, self.table)
+        snapshot = iceberg.currentSnapshot()
+        while any(snapshot.summary().get(key) != value for key, value in summary.items()):
+            snapshot = iceberg.snapshot(snapshot.parentId())
+        found: int = snapshot.snapshotId()
+        return found
+
+
+def matching_files(spark: SparkSession, table: TableName, where: str) -> set[str]:
+    """The data files that may hold rows for which a condition is true, by the ranges that the metadata knows.
+
+    Raises:
+        InvalidQuery: Iceberg cannot look for the condition in metadata.
+    """
+    java: Any = spark._jvm
+    with translated():
+        iceberg = load_iceberg(spark, table)
+        converter = java.org.apache.spark.sql.execution.datasources.SparkExpressionConverter
+        resolved = converter.collectResolvedSparkExpression(spark._jsparkSession, table.sql, where)
+        condition = converter.convertToIcebergExpression(resolved)
+        planned = iceberg.newScan().filter(condition).planFiles()
+        try:
+            tasks = java.org.apache.iceberg.relocated.com.google.common.collect.Lists.newArrayList(planned)
+        finally:
+            planned.close()
+        return {tasks.get(index).file().location() for index in range(tasks.size())}
+
+
+def _new_json(new: NewFile) -> dict[str, Any]:
+    """A new file as Iceberg's REST protocol writes it; empty figures are left out."""
+    metrics = new.metrics
+    counts = {
+        "column-sizes": metrics.sizes,
+        "value-counts": metrics.values,
+        "null-value-counts": metrics.nulls,
+        "nan-value-counts": metrics.nans,
+    }
+    bounds = {"lower-bounds": metrics.lower, "upper-bounds": metrics.upper}
+    return {
+        **file_json(new.file),
+        **{name: _map(held) for name, held in counts.items() if held},
+        **{name: _map({key: raw.hex().upper() for key, raw in held.items()}) for name, held in bounds.items() if held},
+        "split-offsets": list(new.split_offsets),
+    }
+
+
+def _map(held: Mapping[int, Any]) -> dict[str, list[Any]]:
+    return {"keys": list(held), "values": list(held.values())}

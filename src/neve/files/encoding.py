@@ -1,0 +1,164 @@
+"""Small Parquet files into one by decoding and encoding them: for row groups that are too small to be copied.
+
+Each new row group is encoded by itself, in memory, so that all cores work on one output; then row groups are copied
+into it. Nothing is known here of a table but what the files say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from neve.files.copier import Lineage, MemorySource, Source, Target, copy, inspect, lineage_columns
+from neve.files.copier.extra import Held, RowGroupAt
+from neve.model.copying import CopyOptions, CopyResult, Element, FileShape
+
+_SAMPLE = 4096
+_NOT_REPEATING = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """How row groups are written: the codec as pyarrow names it, and the bytes, not packed, of one."""
+
+    codec: str
+    level: int | None
+    row_group_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Files that become one row group, and the place of the first among all."""
+
+    first: int
+    sources: tuple[Source, ...]
+
+
+def encode(
+    sources: Sequence[Source],
+    target: Target,
+    *,
+    lineage: Sequence[Lineage] | None,
+    encoding: Encoding,
+    options: CopyOptions,
+    pool: Executor,
+) -> CopyResult:
+    """Writes the sources' rows to the target, in order; all have the same columns. One output is held in memory."""
+    pieces = list(_pieces(sources, encoding.row_group_bytes))
+    encoded = list(pool.map(partial(_encode, lineage=lineage, encoding=encoding), pieces))
+    return copy(encoded, target, options=options)
+
+
+def can_encode(source: Source, shape: FileShape, encoding: Encoding) -> bool:
+    """Whether pyarrow would write the very same columns: types, names, field ids and what may be NULL."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(source.arrow()) as file:
+        again = inspect(_written("again", file.schema_arrow.empty_table(), encoding, repeating=True))
+    return _columns(again) == _columns(shape)
+
+
+def _columns(shape: FileShape) -> tuple[Element, ...]:
+    """The root of the schema has a name that says nothing."""
+    return shape.elements[1:] if shape.elements and shape.elements[0].physical is None else shape.elements
+
+
+def _pieces(sources: Sequence[Source], row_group_bytes: int) -> Iterator[Piece]:
+    held: list[Source] = []
+    first = size = 0
+    for number, source in enumerate(sources):
+        unpacked = inspect(source).unpacked_bytes
+        if held and size + unpacked > row_group_bytes:
+            yield Piece(first, tuple(held))
+            held, first, size = [], number, 0
+        held.append(source)
+        size += unpacked
+    if held:
+        yield Piece(first, tuple(held))
+
+
+def _encode(piece: Piece, *, lineage: Sequence[Lineage] | None, encoding: Encoding) -> MemorySource:
+    import pyarrow as pa
+
+    tables = []
+    for number, source in enumerate(piece.sources, start=piece.first):
+        table = _read(source)
+        tables.append(table if lineage is None else _with_lineage(table, lineage[number]))
+    return _written(f"rows of {piece.sources[0].name}", pa.concat_tables(tables), encoding)
+
+
+def _read(source: Source) -> Any:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(source.arrow(), pre_buffer=False) as file:
+        return file.read(use_threads=False)
+
+
+def _with_lineage(table: Any, line: Lineage) -> Any:
+    """The lineage columns behind the others, with a value for every row."""
+    import pyarrow as pa
+
+    columns = lineage_columns([line])
+    held = {extra.name: _held(table, extra.name) for extra in columns}
+    rest = table.select([name for name in table.schema.names if name not in held])
+    for extra in columns:
+        own = held[extra.name]
+        values = extra.values(RowGroupAt(0, 0, 0, table.num_rows, own))
+        rest = rest.append_column(extra.field, pa.chunked_array([own.read() if values is None and own else values]))
+    return rest
+
+
+def _held(table: Any, name: str) -> Held | None:
+    if name not in table.schema.names:
+        return None
+    column = table.column(name)
+    return Held(column.null_count, column.combine_chunks)
+
+
+def _written(name: str, table: Any, encoding: Encoding, *, repeating: bool = False) -> MemorySource:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table.replace_schema_metadata(None),
+        sink,
+        row_group_size=max(table.num_rows, 1),
+        compression=encoding.codec,
+        compression_level=encoding.level,
+        use_dictionary=True if repeating else repeating_columns(table),
+        store_schema=False,
+        store_decimal_as_integer=True,
+        write_page_index=True,
+    )
+    return MemorySource(name, sink.getvalue().to_pybytes())
+
+
+def repeating_columns(table: Any) -> list[str]:
+    """The columns whose values repeat. For others a dictionary is most of the work of writing, and then given up."""
+    sample = table.take(list(range(0, table.num_rows, max(1, table.num_rows // _SAMPLE))))
+    found = []
+    for field, column in zip(sample.schema, sample.columns, strict=True):
+        leaves = _leaves(field.name, field.type)
+        if leaves != [field.name] or len(column.unique()) <= sample.num_rows * _NOT_REPEATING:
+            found += leaves
+    return found
+
+
+def _leaves(path: str, kind: Any) -> list[str]:
+    """A column as Parquet names its leaves."""
+    import pyarrow.types as is_
+
+    if is_.is_struct(kind):
+        return [leaf for field in kind for leaf in _leaves(f"{path}.{field.name}", field.type)]
+    if is_.is_map(kind):
+        return [
+            *_leaves(f"{path}.key_value.key", kind.key_type),
+            *_leaves(f"{path}.key_value.value", kind.item_type),
+        ]
+    if is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind):
+        return _leaves(f"{path}.list.element", kind.value_type)
+    return [path]

@@ -1,0 +1,199 @@
+"""Compaction of an Iceberg table, second step: groups of files, each with the cheapest mechanic that is right. Pure.
+
+Row groups that are large enough are copied as they are; smaller ones are decoded and encoded by this process, as long
+as all files of a group are alike; Spark takes what is left over, what has deleted rows, and what is to be sorted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from neve.model.copying import CopyOptions, FileShape
+from neve.model.results import Reason
+from neve.model.rewrites import Candidate, Group, LeftAlone, Mechanic, RewritePlan
+from neve.model.units import format_bytes, format_count
+from neve.plan.copying import MAX_FOOTER_BYTES, MAX_ROW_GROUPS, MIN_ROW_GROUP_BYTES, copy_class
+from neve.plan.rewrites import ALONE, SORTED, Chosen, RewriteRules, left_alone
+
+SPARK_GROUP_BYTES = 32 << 30
+"""Spark sorts or rewrites so much in one job, at most."""
+
+_REMAINDER = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footers:
+    """What is known of the chosen files: those that only Spark can take, and the footers of the others."""
+
+    spark: Mapping[str, Reason]
+    shapes: Mapping[str, FileShape]
+    options: CopyOptions
+
+
+def for_spark(file: Candidate, *, spec_id: int, lineage: bool) -> Reason | None:
+    """Why a file is for Spark whatever its footer says: a copy keeps rows that are deleted, and knows Parquet alone."""
+    held = file.entry.file
+    if file.deletes:
+        return Reason(code="deletes", detail="its deleted rows are to go")
+    if held.format != "parquet" or held.encrypted:
+        return Reason(code="format", detail=f"{'encrypted' if held.encrypted else held.format} files are for Spark")
+    if held.spec_id != spec_id:
+        return Reason(code="old_layout", detail="its rows belong to other partitions now")
+    if lineage and file.entry.first_row_id is None:
+        return Reason(code="no_row_ids", detail="it came before the table kept row ids")
+    return None
+
+
+def assign(chosen: Chosen, footers: Footers, rules: RewriteRules) -> RewritePlan:
+    """Groups for each partition, those that help most first."""
+    groups: list[Group] = []
+    left = list(chosen.left)
+    for label, (files, reason) in chosen.work.items():
+        made = (
+            [Group(partition=label, files=part, mechanic="spark", reason=reason) for part in _spark_parts(files)]
+            if rules.strategy in SORTED
+            else list(_packed_groups(label, files, reason, footers, rules))
+        )
+        kept, passed = _worth_it(made, rules)
+        groups += kept
+        left += [left_alone(label, group.files, why) for group, why in passed]
+    return _within_budget(_ranked(groups, rules), left, rules)
+
+
+def _packed_groups(
+    label: str, files: Sequence[Candidate], reason: Reason, footers: Footers, rules: RewriteRules
+) -> Iterator[Group]:
+    """Files that fit together, then what is left over: these are for Spark, all together."""
+    ordered = sorted(files, key=lambda file: (file.entry.first_row_id or 0, file.entry.file.sequence, file.path))
+    classes: dict[tuple[Mechanic, Hashable], list[Candidate]] = defaultdict(list)
+    rest = [file for file in ordered if file.path in footers.spark]
+    why = next((footers.spark[file.path] for file in rest), reason)
+    for file in ordered:
+        if file.path not in footers.spark:
+            classes[_class_of(footers.shapes[file.path], footers, rules)].append(file)
+    for (mechanic, _), alike in classes.items():
+        for packed in _bins(alike, footers.shapes, rules.target_bytes):
+            if len(packed) > 1:
+                how = _how(mechanic, footers.shapes[packed[0].path], reason)
+                yield Group(partition=label, files=tuple(packed), mechanic=mechanic, reason=how)
+            else:
+                rest += packed
+    for part in _spark_parts(rest):
+        yield Group(partition=label, files=part, mechanic="spark", reason=why)
+
+
+def _class_of(shape: FileShape, footers: Footers, rules: RewriteRules) -> tuple[Mechanic, Hashable]:
+    return ("encode" if is_for_encoding(shape, rules.codecs) else "copy"), copy_class(shape, footers.options)
+
+
+def is_for_encoding(shape: FileShape, codecs: frozenset[str]) -> bool:
+    """Whether a file's row groups are too small to be kept as they are, or packed with a codec that is not wanted."""
+    held = [group for group in shape.row_groups if group.rows]
+    small = bool(held) and shape.data_bytes < MIN_ROW_GROUP_BYTES * len(held)
+    return small or bool(codecs and {found for each in shape.codecs for found in each} - codecs)
+
+
+def _how(mechanic: Mechanic, shape: FileShape, reason: Reason) -> Reason:
+    if mechanic == "copy":
+        return reason
+    groups = max(len(shape.row_groups), 1)
+    size = format_bytes(shape.data_bytes // groups)
+    return Reason(code=reason.code, detail=f"{reason.detail}; row groups of {size} are too small to be copied")
+
+
+def _bins(files: Sequence[Candidate], shapes: Mapping[str, FileShape], target_bytes: int) -> Iterator[list[Candidate]]:
+    """Neighbours, until a file is full; a small remainder at the end goes into the file before it."""
+    packed: list[list[Candidate]] = []
+    size = groups = footers = 0
+    for file in files:
+        shape = shapes[file.path]
+        over = size + file.bytes > target_bytes or groups + len(shape.row_groups) > MAX_ROW_GROUPS
+        if not packed or over or footers + shape.footer_bytes > MAX_FOOTER_BYTES:
+            packed.append([])
+            size = groups = footers = 0
+        packed[-1].append(file)
+        size, groups, footers = size + file.bytes, groups + len(shape.row_groups), footers + shape.footer_bytes
+    if len(packed) > 1 and size < _REMAINDER * target_bytes:
+        packed[-2] += packed.pop()
+    return iter(packed)
+
+
+def _spark_parts(files: Sequence[Candidate]) -> Iterator[tuple[Candidate, ...]]:
+    part: list[Candidate] = []
+    for file in files:
+        if part and sum(other.bytes for other in part) + file.bytes > SPARK_GROUP_BYTES:
+            yield tuple(part)
+            part = []
+        part.append(file)
+    if part:
+        yield tuple(part)
+
+
+def _worth_it(groups: Sequence[Group], rules: RewriteRules) -> tuple[list[Group], list[tuple[Group, Reason]]]:
+    kept: list[Group] = []
+    passed: list[tuple[Group, Reason]] = []
+    for group in groups:
+        if rules.strategy not in SORTED and len(group.files) == 1 and not group.files[0].deletes and not _moves(group):
+            passed.append((group, ALONE))
+        elif group.mechanic == "spark" and _is_hot(group, rules):
+            passed.append((group, _HOT))
+        else:
+            kept.append(group)
+    return kept, passed
+
+
+_HOT = Reason(code="hot", detail="it was written to just now: a job on it would lose to the next writer")
+
+
+def _moves(group: Group) -> bool:
+    return group.reason.code == "old_layout"
+
+
+def _is_hot(group: Group, rules: RewriteRules) -> bool:
+    newest = max(max(file.entry.added, *(delete.sequence for delete in file.deletes), 0) for file in group.files)
+    return rules.quiet_since is not None and newest > rules.quiet_since
+
+
+# -------------------------------------------------------------------------------------------------------------- budget
+
+_COST: Mapping[Mechanic, float] = {"copy": 0.05, "encode": 0.5, "spark": 1.0}
+"""What a byte costs beside a byte that Spark rewrites."""
+
+_OPEN_BYTES = 4 << 20
+"""A file that need not be opened saves as much as reading this many bytes."""
+
+
+def _ranked(groups: Sequence[Group], rules: RewriteRules) -> list[Group]:
+    return sorted(groups, key=lambda group: (-_worth(group, rules), group.partition))
+
+
+def _worth(group: Group, rules: RewriteRules) -> float:
+    """What readers save per byte of work."""
+    fewer = len(group.files) - group.outputs(rules.target_bytes)
+    deleted = sum(file.bytes * file.deleted_share for file in group.files)
+    return (fewer * _OPEN_BYTES + deleted) / (_COST[group.mechanic] * group.bytes + _OPEN_BYTES)
+
+
+def _within_budget(groups: Sequence[Group], left: Sequence[LeftAlone], rules: RewriteRules) -> RewritePlan:
+    if rules.max_files is None:
+        return RewritePlan(groups=tuple(groups), left=tuple(left))
+    kept: list[Group] = []
+    passed = list(left)
+    room = rules.max_files
+    for group in groups:
+        taken = group.files[:room] if len(group.files) > room else group.files
+        over = group.files[len(taken) :]
+        if len(taken) < 2 and over:
+            taken, over = (), group.files
+        if taken:
+            kept.append(replace(group, files=taken))
+            room -= len(taken)
+        if over:
+            passed.append(left_alone(group.partition, over, _beyond(rules.max_files)))
+    return RewritePlan(groups=tuple(kept), left=tuple(passed))
+
+
+def _beyond(max_files: int) -> Reason:
+    return Reason(code="max_files", detail=f"{format_count(max_files)} files at once, no more (--max-files)")

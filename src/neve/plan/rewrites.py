@@ -1,0 +1,165 @@
+"""Compaction of an Iceberg table, first step: which files are worth rewriting, from the table's metadata. Pure.
+
+What becomes of them is decided once their footers are known (plan/rewrite_groups.py). Repeated plans come to an end:
+what a group becomes is no longer small, or alone, or has too little company.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from neve.model.results import Reason
+from neve.model.rewrites import Candidate, LeftAlone, Strategy, TableFiles
+from neve.model.units import format_bytes, format_count
+from neve.plan.file_changes import Deletes
+
+MANY_DELETED = 0.05
+"""A file with this share of deleted rows is rewritten without them: what health begins to count."""
+
+RATIO = 3
+"""Size-ratio: the other files of a batch together have at least so many times the bytes of its largest."""
+
+SORTED: tuple[Strategy, ...] = ("sort", "zorder", "hilbert")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteRules:
+    """What was asked for, with the table's and the lake's values in place of what was not.
+
+    `codecs` are those that files may be packed with, any where it is empty.
+    `ordered_until` is the sequence number of the last commit that put the whole table in the order that is asked for.
+    A partition that was written to after `quiet_since` is left to its writer, unless a copy is quick enough.
+    """
+
+    strategy: Strategy
+    target_bytes: int
+    small_bytes: int
+    min_files: int
+    max_files: int | None = None
+    force: bool = False
+    codecs: frozenset[str] = frozenset()
+    ordered_until: int = -1
+    quiet_since: int | None = None
+    only: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The files of each partition that are worth rewriting, with the reason; the others are left."""
+
+    work: Mapping[str, tuple[tuple[Candidate, ...], Reason]]
+    left: tuple[LeftAlone, ...]
+
+
+def candidates(files: TableFiles) -> list[Candidate]:
+    """Every data file with the deletes that apply to it."""
+    deletes = Deletes(files.deletes, files.unpartitioned)
+    return [Candidate(entry=entry, deletes=deletes.of(entry.file) if files.deletes else ()) for entry in files.data]
+
+
+def choose(files: Sequence[Candidate], spec_id: int, rules: RewriteRules) -> Chosen:
+    """`spec_id` is the partition spec that the table writes by now."""
+    work: dict[str, tuple[tuple[Candidate, ...], Reason]] = {}
+    left: list[LeftAlone] = []
+    for label, members in _by_partition(files).items():
+        current = [file for file in members if file.entry.file.spec_id == spec_id]
+        old = [file for file in members if file.entry.file.spec_id != spec_id]
+        picked, reason, passed = _pick(current, rules)
+        if rules.force and old:
+            work[f"{label} of an older layout" if label else "an older layout"] = (tuple(old), OLD_LAYOUT)
+        else:
+            passed += [(old, OLD_LAYOUT)]
+        if picked:
+            work[label] = (tuple(picked), reason)
+        left += [left_alone(label, rest, why) for rest, why in passed if rest]
+    return Chosen(work=work, left=tuple(left))
+
+
+OLD_LAYOUT = Reason(code="old_layout", detail="written under an older partitioning; --force rewrites it")
+_Passed = list[tuple[list[Candidate], Reason]]
+
+
+def _by_partition(files: Iterable[Candidate]) -> Mapping[str, list[Candidate]]:
+    found: dict[str, list[Candidate]] = defaultdict(list)
+    for file in files:
+        found[file.partition].append(file)
+    return dict(sorted(found.items()))
+
+
+def _pick(files: Sequence[Candidate], rules: RewriteRules) -> tuple[list[Candidate], Reason, _Passed]:
+    """The files to take, why, and the others with why not."""
+    outside = [file for file in files if rules.only is not None and file.path not in rules.only]
+    inside = [file for file in files if rules.only is None or file.path in rules.only]
+    passed: _Passed = [(outside, Reason(code="filtered", detail="not what --where or --partition asks for"))]
+    if not inside:
+        return [], ALONE, passed
+    if rules.strategy in SORTED:
+        picked, reason, others = _pick_unsorted(inside, rules)
+    elif rules.strategy == "size-ratio":
+        picked, reason, others = _pick_by_ratio(inside, rules)
+    else:
+        picked, reason, others = _pick_small(inside, rules)
+    return picked, reason, [*passed, *others]
+
+
+ALONE = Reason(code="alone", detail="no other file goes with it")
+
+
+def _pick_small(files: Sequence[Candidate], rules: RewriteRules) -> tuple[list[Candidate], Reason, _Passed]:
+    holed = [file for file in files if _is_holed(file, rules)]
+    small = [file for file in files if file.bytes < rules.small_bytes and file not in holed]
+    large = [file for file in files if file.bytes >= rules.small_bytes and file not in holed]
+    passed: _Passed = [(large, Reason(code="large_enough", detail=f"not below {format_bytes(rules.small_bytes)}"))]
+    needed = 2 if rules.force else rules.min_files
+    many = len(small) + len(holed) >= max(needed, 2) or (
+        len(small) > 1 and sum(file.bytes for file in small) >= rules.target_bytes
+    )
+    if not many:
+        few = Reason(code="few_small_files", detail=f"{_files(small)} below {format_bytes(rules.small_bytes)}: "
+                     f"{format_count(needed)} make it worth while")  # fmt: skip
+        return holed, _HOLED, [*passed, (small, few)]
+    if not small:
+        return holed, _HOLED, passed
+    words = f"{_files(small)} below {format_bytes(rules.small_bytes)}"
+    return [*holed, *small], Reason(code="small_files", detail=words), passed
+
+
+_HOLED = Reason(code="deleted_rows", detail="rows of these files are deleted, and are still read")
+
+
+def _is_holed(file: Candidate, rules: RewriteRules) -> bool:
+    if not file.deletes:
+        return False
+    unsure = any(delete.referenced != file.path for delete in file.deletes)
+    return rules.force or unsure or file.deleted_share >= MANY_DELETED
+
+
+def _pick_by_ratio(files: Sequence[Candidate], rules: RewriteRules) -> tuple[list[Candidate], Reason, _Passed]:
+    """The largest file is left out while the others together are not RATIO times as large."""
+    chosen = sorted(files, key=lambda file: (file.bytes, file.path))
+    left: list[Candidate] = []
+    while len(chosen) > 1 and sum(file.bytes for file in chosen[:-1]) < RATIO * chosen[-1].bytes:
+        left.append(chosen.pop())
+    needed = 2 if rules.force else max(rules.min_files, 2)
+    if len(chosen) < needed:
+        few = Reason(code="size_ratio", detail=f"fewer than {needed} files are about as large as the largest of them")
+        return [], ALONE, [([*chosen, *left], few)]
+    kept = Reason(code="size_ratio", detail=f"larger than the others together would justify ({RATIO} times)")
+    return chosen, Reason(code="size_ratio", detail=f"{_files(chosen)} of about the same size"), [(left, kept)]
+
+
+def _pick_unsorted(files: Sequence[Candidate], rules: RewriteRules) -> tuple[list[Candidate], Reason, _Passed]:
+    new = [file for file in files if file.entry.added > rules.ordered_until]
+    if not new and not rules.force:
+        return [], ALONE, [(list(files), Reason(code="in_order", detail="nothing came since it was put in order"))]
+    return list(files), Reason(code="order", detail=f"{_files(new)} not in this order yet"), []
+
+
+def _files(files: Sequence[Candidate]) -> str:
+    return f"{format_count(len(files))} file{'' if len(files) == 1 else 's'}"
+
+
+def left_alone(label: str, files: Sequence[Candidate], reason: Reason) -> LeftAlone:
+    return LeftAlone(partition=label, files=len(files), bytes=sum(file.bytes for file in files), reason=reason)

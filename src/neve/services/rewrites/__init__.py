@@ -1,0 +1,1 @@
+"""Compaction of Iceberg tables: looking, planning, rewriting files, and committing them in the place of others."""

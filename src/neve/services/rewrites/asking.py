@@ -1,0 +1,68 @@
+"""From the words of a caller to a request, and what does not go together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Unpack, get_args
+
+from neve.errors import InvalidInput, NeveError, nearest
+from neve.model.names import TableName
+from neve.model.rewrites import CompactOptions, RewriteReceipt, Strategy
+from neve.model.units import parse_size
+from neve.services.context import Context
+from neve.services.look import all_facts
+from neve.services.rewrites.compaction import compact_table
+from neve.services.rewrites.looking import RewriteRequest
+
+
+def ask_to_compact(table: TableName, *, dry_run: bool = False, **how: Unpack[CompactOptions]) -> RewriteRequest:
+    """A request; what is not given is for the table and the settings to say."""
+    size = how.get("target_file_size")
+    by = how.get("by", ())
+    if isinstance(by, str):
+        raise InvalidInput("an order is a list of columns", hint=f'by=["{by}"]')
+    return RewriteRequest(
+        table=table,
+        strategy=_strategy(how.get("strategy", "binpack")),
+        by=tuple(by),
+        target_file_size=parse_size(size) if isinstance(size, str) else size,
+        max_files=how.get("max_files"),
+        force=how.get("force", False),
+        where=how.get("where"),
+        partition={name: "null" if value is None else str(value) for name, value in how.get("partition", {}).items()},
+        dry_run=dry_run,
+    )
+
+
+def refuse_for_periods(how: CompactOptions) -> None:
+    """A period is compacted whole, to the table's own size of files."""
+    given = [name.replace("_", "-") for name, value in how.items() if value not in (None, False, "binpack", [], (), {})]
+    if given:
+        raise InvalidInput(f"--{given[0]} is not for a --period", hint="leave out one of them")
+
+
+def compact_all(context: Context, *, dry_run: bool = False, **how: Unpack[CompactOptions]) -> Iterator[RewriteReceipt]:
+    """Every table that is online, one after the other; a table that fails keeps none of the others from it.
+
+    Raises:
+        NeveError: the first failure, once all the others are done.
+    """
+    failed: list[NeveError] = []
+    for facts in all_facts(context):
+        if not facts.online:
+            continue
+        try:
+            yield compact_table(context, ask_to_compact(facts.name, dry_run=dry_run, **how))
+        except NeveError as exc:
+            failed.append(exc)
+            context.tell(f"{facts.name}: {exc.message}")
+    if failed:
+        raise failed[0]
+
+
+def _strategy(word: str) -> Strategy:
+    known: tuple[Strategy, ...] = get_args(Strategy)
+    for strategy in known:
+        if word == strategy:
+            return strategy
+    raise InvalidInput(f"no strategy {word!r}", hint=nearest(word, known) or f"there are: {', '.join(known)}")

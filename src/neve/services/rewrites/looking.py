@@ -1,0 +1,175 @@
+"""What a compaction was asked for, the table's files as they are, and the plan that comes of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from neve.errors import InvalidInput
+from neve.model.commands import neve
+from neve.model.layout import SortField
+from neve.model.names import TableName
+from neve.model.rewrites import RewritePlan, Strategy, TableFiles
+from neve.plan.measures import MIB, small_file_bytes
+from neve.plan.rewrite_groups import Footers, assign
+from neve.plan.rewrites import SORTED, RewriteRules, candidates, choose
+from neve.plan.rows import sort_fields
+from neve.services.compaction import target_bytes
+from neve.services.context import Context
+from neve.services.rewrites.files import Writing, read_footers, writing_for
+
+ORDERED = "neve.ordered-by"
+"""A snapshot says by it that its whole table was put in an order."""
+
+_LEAST_FILES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteRequest:
+    """What was asked for; what is None comes from the table or the settings.
+
+    `quiet` leaves partitions alone that were written to so shortly ago, where a job on them would take long.
+    """
+
+    table: TableName
+    strategy: Strategy = "binpack"
+    by: tuple[str, ...] = ()
+    target_file_size: int | None = None
+    max_files: int | None = None
+    force: bool = False
+    where: str | None = None
+    partition: Mapping[str, str] = field(default_factory=dict)
+    quiet: timedelta | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A table's files at one snapshot, and what is to become of them."""
+
+    request: RewriteRequest
+    files: TableFiles
+    rules: RewriteRules
+    plan: RewritePlan
+    writing: Writing
+
+    @property
+    def sort_by(self) -> list[SortField]:
+        return _sort_by(self.request, self.files)
+
+    @property
+    def order_label(self) -> str:
+        return _order_label(self.request, self.files)
+
+
+def look_at(context: Context, request: RewriteRequest) -> Look:
+    """Reads the table's metadata, and the footers of files that may become fewer; Spark only for `where`."""
+    files = context.catalog.table_files(request.table)
+    writing = writing_for(context, files)
+    rules = _rules(context, request, files, writing)
+    chosen = choose(candidates(files), files.spec_id, rules)
+    footers = (
+        Footers(spark={}, shapes={}, options=writing.options)
+        if rules.strategy in SORTED
+        else read_footers(writing, [file for members, _ in chosen.work.values() for file in members])
+    )
+    return Look(request, files, rules, assign(chosen, footers, rules), writing)
+
+
+def _rules(context: Context, request: RewriteRequest, files: TableFiles, writing: Writing) -> RewriteRules:
+    settings = context.loaded.settings.compaction
+    target = request.target_file_size or target_bytes(context, files.facts)
+    if target < MIB:
+        raise InvalidInput("a target file size is at least 1MB")
+    if request.max_files is not None and request.max_files < _LEAST_FILES:
+        raise InvalidInput(f"--max-files is at least {_LEAST_FILES}: one file alone cannot become fewer")
+    _check_order(request, files)
+    return RewriteRules(
+        strategy=request.strategy,
+        target_bytes=target,
+        small_bytes=small_file_bytes(settings.small_file_threshold_mb, target),
+        min_files=settings.min_files_to_compact,
+        max_files=request.max_files,
+        force=request.force,
+        codecs=writing.codecs,
+        ordered_until=_ordered_until(request, files),
+        quiet_since=_quiet_since(context, request, files),
+        only=_only(context, request, files),
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------- order
+
+
+def _check_order(request: RewriteRequest, files: TableFiles) -> None:
+    if request.strategy not in SORTED:
+        if request.by:
+            raise InvalidInput("--by is for the strategies sort, zorder and hilbert", hint="add --strategy sort")
+        return
+    if request.by or (request.strategy == "sort" and files.facts.sort_by):
+        _sort_by(request, files)
+        return
+    lacks = f"{request.table} has no sort order" if request.strategy == "sort" else f"{request.strategy} needs columns"
+    command = neve("compact", request.table.short, "--strategy", request.strategy)
+    raise InvalidInput(lacks, hint=f"name them: {command} --by a,b")
+
+
+def _sort_by(request: RewriteRequest, files: TableFiles) -> list[SortField]:
+    """The columns that were named; none where the table's own order counts."""
+    fields = sort_fields([column.name for column in files.facts.columns], request.by, where=str(request.table))
+    if request.strategy != "sort" and any(field.descending for field in fields):
+        raise InvalidInput(
+            f"{request.strategy} weaves columns together and has no direction", hint="name columns alone"
+        )
+    return fields
+
+
+def _order_label(request: RewriteRequest, files: TableFiles) -> str:
+    terms = _sort_by(request, files) or files.facts.sort_by
+    return f"{request.strategy}({', '.join(map(str, terms))})"
+
+
+def _ordered_until(request: RewriteRequest, files: TableFiles) -> int:
+    """The last commit after which the whole table was in this order."""
+    if request.strategy not in SORTED:
+        return -1
+    wanted = _order_label(request, files)
+    return max(
+        (step.sequence_number for step in files.facts.ancestors() if step.summary.get(ORDERED) == wanted), default=-1
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- filters
+
+
+def _only(context: Context, request: RewriteRequest, files: TableFiles) -> frozenset[str] | None:
+    """The files that `partition` and `where` leave, by their paths; None for all."""
+    if not request.partition and request.where is None:
+        return None
+    wanted = {name: None if value == "null" else value for name, value in request.partition.items()}
+    _check_partition(request, files)
+    found = {
+        entry.path for entry in files.data if all(entry.place.get(name) == value for name, value in wanted.items())
+    }
+    if request.where is not None:
+        from neve.engine.rewrites import matching_files
+
+        found &= matching_files(context.session.spark, request.table, request.where)
+    return frozenset(found)
+
+
+def _check_partition(request: RewriteRequest, files: TableFiles) -> None:
+    names = {name for entry in files.data for name in entry.place}
+    for name in request.partition:
+        if files.data and name not in names:
+            known = f"it has: {', '.join(sorted(names))}" if names else "it has no partitions"
+            raise InvalidInput(f"{request.table} has no partition field {name}", hint=known)
+
+
+def _quiet_since(context: Context, request: RewriteRequest, files: TableFiles) -> int | None:
+    """The newest commit that is old enough to be followed by a long job."""
+    if request.quiet is None:
+        return None
+    until = context.clock() - request.quiet
+    return max((step.sequence_number for step in files.facts.ancestors() if step.at <= until), default=-1)

@@ -1,0 +1,105 @@
+"""What a compaction did, or would do, in the words of document 003 and with all that was left alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from neve.model.results import Reason
+from neve.model.rewrites import Group, GroupRow, LeftRow, RewriteReceipt, TableFiles
+from neve.model.units import format_count
+from neve.services.rewrites.looking import Look
+from neve.services.runs import Progress
+
+_NO_FILES = Reason(code="no_files", detail="No files to compact")
+
+
+@dataclass(slots=True)
+class Done:
+    """What has been committed so far."""
+
+    groups: list[Group] = field(default_factory=list)
+    files_written: int = 0
+    rows_deleted: int = 0
+    commits: list[int] = field(default_factory=list)
+    conflicts: int = 0
+
+
+def receipt_of(
+    look: Look, after: TableFiles, done: Done, *, began: float, run: Progress | None = None
+) -> RewriteReceipt:
+    """`look` is the table before, `after` its files when all was done: the same where nothing was, or is to be."""
+    request, groups = look.request, list(done.groups)
+    written = done.files_written
+    if request.dry_run:
+        groups = list(look.plan.groups)
+        written = sum(group.outputs(look.rules.target_bytes) for group in groups)
+    compacted, elapsed = sum(len(group.files) for group in groups), (time.monotonic() - began) * 1000
+    snapshot = look.files.facts.current_snapshot_id
+    return RewriteReceipt(
+        run_id=run.run_id if run else None,
+        action="compact",
+        table=str(request.table),
+        reason=_reason(look, groups),
+        snapshot_before=snapshot,
+        snapshot_after=(run.snapshot_after if run else None) or snapshot,
+        duration_ms=round(elapsed),
+        dry_run=request.dry_run and bool(groups),
+        undo=run.undo if run else None,
+        compacted=bool(done.groups),
+        strategy=request.strategy,
+        files_before=len(look.files.data),
+        files_after=len(look.files.data) - compacted + written,
+        files_compacted=compacted,
+        files_removed=compacted,
+        files_written=written,
+        bytes_before=look.files.bytes,
+        bytes_after=after.bytes,
+        bytes_saved=look.files.bytes - after.bytes,
+        rows_deleted=done.rows_deleted,
+        snapshots_expired=0,
+        compaction_time_ms=round(elapsed, 2),
+        small_files_remaining=after.below(look.rules.small_bytes),
+        commits=len(done.commits),
+        conflicts=done.conflicts,
+        groups=[_group_row(group) for group in groups],
+        left=[
+            LeftRow(partition=item.partition, files=item.files, bytes=item.bytes, reason=item.reason)
+            for item in look.plan.left
+        ],
+    )
+
+
+def _group_row(group: Group) -> GroupRow:
+    return GroupRow(
+        partition=group.partition,
+        files=len(group.files),
+        bytes=group.bytes,
+        mechanic=group.mechanic,
+        reason=group.reason,
+    )
+
+
+def _reason(look: Look, groups: Sequence[Group]) -> Reason:
+    """Why something was done, or nothing: what holds for most files."""
+    if groups:
+        most = max(groups, key=lambda group: len(group.files)).reason
+        return most if len(groups) == 1 else Reason(code=most.code, detail=_summary(groups))
+    if not look.files.data:
+        return _NO_FILES
+    most_left = max(look.plan.left, key=lambda item: item.files).reason
+    if look.rules.strategy == "binpack" and most_left.code in ("few_small_files", "large_enough"):
+        small = look.files.below(look.rules.small_bytes)
+        detail = f"Only {format_count(small)} small files (threshold: {format_count(look.rules.min_files)})"
+        return Reason(code="few_small_files", detail=detail)
+    return most_left
+
+
+def _summary(groups: Sequence[Group]) -> str:
+    partitions = len({group.partition for group in groups})
+    return f"{count(sum(len(group.files) for group in groups), 'file')} in {count(partitions, 'partition')}"
+
+
+def count(number: int, word: str) -> str:
+    return f"{format_count(number)} {word}{'' if number == 1 else 's'}"
