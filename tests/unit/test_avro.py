@@ -15,8 +15,8 @@ import fastavro
 import pytest
 
 from neve.catalog.avro import read_records
-from neve.model.bounds import Bounded, bounds_of, comparable
 from neve.errors import StorageError
+from neve.model.bounds import Bounded, bounds_of, comparable
 
 VALUES: dict[str, tuple[Any, Any]] = {
     "b": ("boolean", True),

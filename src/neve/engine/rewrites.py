@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from neve.engine.changes.staged import file_json
 from neve.engine.errors import translated
+from neve.engine.session import use_in_thread
 from neve.engine.staging import load_iceberg
 from neve.errors import CommitConflict
 from neve.model.changes import LiveFile
@@ -100,6 +101,7 @@ class Rewrite:
 
     def by_spark(self, paths: Sequence[str], *, order: Order, target_bytes: int, outputs: int) -> SparkSwap:
         """Has Spark write the rows of these files anew."""
+        use_in_thread(self.spark)
         with translated():
             tasks = self._java.java.util.ArrayList()
             for path in paths:

@@ -267,17 +267,22 @@ def fresh_session(spark: SparkSession) -> SparkSession:
 
     It shares the catalog of the first: Spark would open another for each session, and never close its connections.
     """
-    if (thread := threading.current_thread()) is not threading.main_thread():
-        # Threads share the cores fairly: a long refresh does not keep the short ones waiting.
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", thread.name)
-        # Java knows its settings by the thread's active session: a new thread has none, and would find no catalog.
-        spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+    use_in_thread(spark)
     session = spark.newSession()
     catalogs = [each._jsparkSession.sessionState().catalogManager() for each in (spark, session)]
     field: Any = catalogs[1].getClass().getDeclaredField("catalogs")
     field.setAccessible(True)
     field.get(catalogs[1]).put(CATALOG, catalogs[0].catalog(CATALOG))
     return session
+
+
+def use_in_thread(spark: SparkSession) -> None:
+    """Makes a session the one that Java finds in this thread."""
+    if (thread := threading.current_thread()) is not threading.main_thread():
+        # Threads share the cores fairly: a long refresh does not keep the short ones waiting.
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", thread.name)
+        # Java knows its settings by the thread's active session: a new thread has none, and would find no catalog.
+        spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
 
 
 def _end_gateway(gateway: JavaGateway) -> None:

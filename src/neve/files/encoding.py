@@ -14,8 +14,10 @@ from typing import Any
 
 from neve.files.copier import Lineage, MemorySource, Source, Target, copy, inspect, lineage_columns
 from neve.files.copier.extra import Held, RowGroupAt
+from neve.files.copier.lineage import ROW_ID, SEQUENCE
 from neve.model.copying import CopyOptions, CopyResult, Element, FileShape
 
+LINEAGE = (ROW_ID, SEQUENCE)
 _SAMPLE = 4096
 _NOT_REPEATING = 0.5
 
@@ -46,10 +48,48 @@ def encode(
     options: CopyOptions,
     pool: Executor,
 ) -> CopyResult:
-    """Writes the sources' rows to the target, in order; all have the same columns. One output is held in memory."""
+    """Writes the sources' rows to the target, in order. One output is held in memory.
+
+    All have the same columns, but that some may be required in one and not in another.
+    """
     pieces = list(_pieces(sources, encoding.row_group_bytes))
-    encoded = list(pool.map(partial(_encode, lineage=lineage, encoding=encoding), pieces))
+    schema = _common_schema(sources)
+    encoded = list(pool.map(partial(_encode, schema=schema, lineage=lineage, encoding=encoding), pieces))
     return copy(encoded, target, options=options)
+
+
+def _common_schema(sources: Sequence[Source]) -> Any:
+    """The columns of all; where some are required in one and not in another, none is. Lineage comes later."""
+    import pyarrow as pa
+
+    first, *others = (
+        pa.schema([field for field in _schema(source) if field.name not in LINEAGE]) for source in sources
+    )
+    if all(first.equals(other) for other in others):
+        return first
+    return pa.schema([_nullable(field) for field in first])
+
+
+def _nullable(field: Any) -> Any:
+    """A column that may be NULL, and so may all that lies within it, but for keys."""
+    import pyarrow as pa
+    import pyarrow.types as is_
+
+    kind = field.type
+    if is_.is_struct(kind):
+        kind = pa.struct([_nullable(inner) for inner in kind])
+    elif is_.is_map(kind):
+        kind = pa.map_(kind.key_field, _nullable(kind.item_field))
+    elif is_.is_list(kind):
+        kind = pa.list_(_nullable(kind.value_field))
+    return field.with_type(kind).with_nullable(True)
+
+
+def _schema(source: Source) -> Any:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(source.arrow()) as file:
+        return file.schema_arrow
 
 
 def can_encode(source: Source, shape: FileShape, encoding: Encoding) -> bool:
@@ -80,13 +120,14 @@ def _pieces(sources: Sequence[Source], row_group_bytes: int) -> Iterator[Piece]:
         yield Piece(first, tuple(held))
 
 
-def _encode(piece: Piece, *, lineage: Sequence[Lineage] | None, encoding: Encoding) -> MemorySource:
+def _encode(piece: Piece, *, schema: Any, lineage: Sequence[Lineage] | None, encoding: Encoding) -> MemorySource:
     import pyarrow as pa
 
     tables = []
     for number, source in enumerate(piece.sources, start=piece.first):
-        table = _read(source)
-        tables.append(table if lineage is None else _with_lineage(table, lineage[number]))
+        held = _read(source)
+        table = held.select(schema.names).cast(schema)
+        tables.append(table if lineage is None else _with_lineage(table, held, lineage[number]))
     return _written(f"rows of {piece.sources[0].name}", pa.concat_tables(tables), encoding)
 
 
@@ -97,18 +138,15 @@ def _read(source: Source) -> Any:
         return file.read(use_threads=False)
 
 
-def _with_lineage(table: Any, line: Lineage) -> Any:
-    """The lineage columns behind the others, with a value for every row."""
+def _with_lineage(table: Any, held: Any, line: Lineage) -> Any:
+    """The lineage columns behind the others, with a value for every row; `held` is the file as it is."""
     import pyarrow as pa
 
-    columns = lineage_columns([line])
-    held = {extra.name: _held(table, extra.name) for extra in columns}
-    rest = table.select([name for name in table.schema.names if name not in held])
-    for extra in columns:
-        own = held[extra.name]
+    for extra in lineage_columns([line]):
+        own = _held(held, extra.name)
         values = extra.values(RowGroupAt(0, 0, 0, table.num_rows, own))
-        rest = rest.append_column(extra.field, pa.chunked_array([own.read() if values is None and own else values]))
-    return rest
+        table = table.append_column(extra.field, pa.chunked_array([own.read() if values is None and own else values]))
+    return table
 
 
 def _held(table: Any, name: str) -> Held | None:

@@ -7,7 +7,7 @@ as all files of a group are alike; Spark takes what is left over, what has delet
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from neve.model.copying import CopyOptions, FileShape
@@ -25,10 +25,14 @@ _REMAINDER = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footers:
-    """What is known of the chosen files: those that only Spark can take, and the footers of the others."""
+    """What is known of the chosen files: those that only Spark can take, and the footers of the others.
+
+    `encodable` are those whose columns this process can write just as they are.
+    """
 
     spark: Mapping[str, Reason]
     shapes: Mapping[str, FileShape]
+    encodable: frozenset[str]
     options: CopyOptions
 
 
@@ -65,27 +69,51 @@ def assign(chosen: Chosen, footers: Footers, rules: RewriteRules) -> RewritePlan
 def _packed_groups(
     label: str, files: Sequence[Candidate], reason: Reason, footers: Footers, rules: RewriteRules
 ) -> Iterator[Group]:
-    """Files that fit together, then what is left over: these are for Spark, all together."""
+    """Files to copy that are alike; then what is left and can be encoded together; the rest is for Spark."""
     ordered = sorted(files, key=lambda file: (file.entry.first_row_id or 0, file.entry.file.sequence, file.path))
-    classes: dict[tuple[Mechanic, Hashable], list[Candidate]] = defaultdict(list)
+    shapes = footers.shapes
     rest = [file for file in ordered if file.path in footers.spark]
-    why = next((footers.spark[file.path] for file in rest), reason)
-    for file in ordered:
-        if file.path not in footers.spark:
-            classes[_class_of(footers.shapes[file.path], footers, rules)].append(file)
-    for (mechanic, _), alike in classes.items():
-        for packed in _bins(alike, footers.shapes, rules.target_bytes):
-            if len(packed) > 1:
-                how = _how(mechanic, footers.shapes[packed[0].path], reason)
-                yield Group(partition=label, files=tuple(packed), mechanic=mechanic, reason=how)
-            else:
-                rest += packed
-    for part in _spark_parts(rest):
+    why = next((footers.spark[file.path] for file in rest), _UNLIKE)
+    known = [file for file in ordered if file.path in shapes]
+    large = [file for file in known if not is_for_encoding(shapes[file.path], rules.codecs)]
+    copied, alone = _together(large, lambda file: copy_class(shapes[file.path], footers.options), shapes, rules)
+    for part in copied:
+        yield Group(partition=label, files=part, mechanic="copy", reason=reason)
+    taken = {file.path for part in copied for file in part}
+    others = [file for file in known if file.path not in taken and file.path in footers.encodable]
+    rest += [file for file in known if file.path not in taken and file.path not in footers.encodable]
+    encoded, alone = _together(others, lambda file: _encode_class(shapes[file.path], footers), shapes, rules)
+    for part in encoded:
+        how = _how(part, shapes, reason)
+        yield Group(partition=label, files=part, mechanic="encode", reason=how)
+    for part in _spark_parts([*rest, *alone]):
         yield Group(partition=label, files=part, mechanic="spark", reason=why)
 
 
-def _class_of(shape: FileShape, footers: Footers, rules: RewriteRules) -> tuple[Mechanic, Hashable]:
-    return ("encode" if is_for_encoding(shape, rules.codecs) else "copy"), copy_class(shape, footers.options)
+_UNLIKE = Reason(code="unlike", detail="their columns differ, or their row groups are too small to be copied")
+
+
+def _together(
+    files: Sequence[Candidate],
+    alike: Callable[[Candidate], Hashable],
+    shapes: Mapping[str, FileShape],
+    rules: RewriteRules,
+) -> tuple[list[tuple[Candidate, ...]], list[Candidate]]:
+    """Files of one class in bins of the target size, and files that nobody goes with."""
+    classes: dict[Hashable, list[Candidate]] = defaultdict(list)
+    for file in files:
+        classes[alike(file)].append(file)
+    bins = [packed for members in classes.values() for packed in _bins(members, shapes, rules.target_bytes)]
+    return [tuple(packed) for packed in bins if len(packed) > 1], [packed[0] for packed in bins if len(packed) == 1]
+
+
+def _encode_class(shape: FileShape, footers: Footers) -> Hashable:
+    """As for a copy, but a column may be required in one file and not in another: so Spark writes them."""
+    elements = tuple(
+        replace(element, repetition="optional") if element.repetition == "required" else element
+        for element in shape.elements
+    )
+    return copy_class(replace(shape, elements=elements), footers.options)
 
 
 def is_for_encoding(shape: FileShape, codecs: frozenset[str]) -> bool:
@@ -95,12 +123,11 @@ def is_for_encoding(shape: FileShape, codecs: frozenset[str]) -> bool:
     return small or bool(codecs and {found for each in shape.codecs for found in each} - codecs)
 
 
-def _how(mechanic: Mechanic, shape: FileShape, reason: Reason) -> Reason:
-    if mechanic == "copy":
-        return reason
-    groups = max(len(shape.row_groups), 1)
-    size = format_bytes(shape.data_bytes // groups)
-    return Reason(code=reason.code, detail=f"{reason.detail}; row groups of {size} are too small to be copied")
+def _how(files: Sequence[Candidate], shapes: Mapping[str, FileShape], reason: Reason) -> Reason:
+    groups = sum(max(len(shapes[file.path].row_groups), 1) for file in files)
+    size = sum(shapes[file.path].data_bytes for file in files) // groups
+    why = "too small to be copied" if size < MIN_ROW_GROUP_BYTES else "not alike"
+    return Reason(code=reason.code, detail=f"{reason.detail}; row groups of {format_bytes(size)}, {why}")
 
 
 def _bins(files: Sequence[Candidate], shapes: Mapping[str, FileShape], target_bytes: int) -> Iterator[list[Candidate]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from neve.model.results import Reason
 from neve.model.rewrites import Candidate, Group, TableFiles
 from neve.plan.copying import copy_class
 from neve.plan.provenance import ICEBERG_IGNORES
-from neve.plan.rewrite_groups import Footers, for_spark, is_for_encoding
+from neve.plan.rewrite_groups import Footers, for_spark
 from neve.services.context import Context
 
 if TYPE_CHECKING:
@@ -116,12 +116,7 @@ def read_footers(writing: Writing, files: Sequence[Candidate]) -> Footers:
         if reason := _unfit(shape, writing):
             spark[path] = reason
             del shapes[path]
-    spark |= _not_encodable(writing, shapes)
-    return Footers(
-        spark=spark,
-        shapes={path: shape for path, shape in shapes.items() if path not in spark},
-        options=writing.options,
-    )
+    return Footers(spark=spark, shapes=shapes, encodable=_encodable(writing, shapes), options=writing.options)
 
 
 def _inspect(writing: Writing, path: str) -> FileShape:
@@ -142,19 +137,14 @@ def _unfit(shape: FileShape, writing: Writing) -> Reason | None:
     return None
 
 
-def _not_encodable(writing: Writing, shapes: dict[str, FileShape]) -> dict[str, Reason]:
-    """Files that would be encoded here and cannot: asked once for all that are alike."""
-    asked: dict[object, bool] = {}
-    found = {}
+def _encodable(writing: Writing, shapes: Mapping[str, FileShape]) -> frozenset[str]:
+    """Asked once for all files that are alike."""
+    asked: dict[Hashable, bool] = {}
     for path, shape in shapes.items():
-        if not is_for_encoding(shape, writing.codecs):
-            continue
         alike = copy_class(shape, writing.options)
         if alike not in asked:
             asked[alike] = _can_encode(writing, path, shape)
-        if not asked[alike]:
-            found[path] = Reason(code="small_row_groups", detail="its row groups are too small to be copied")
-    return found
+    return frozenset(path for path, shape in shapes.items() if asked[copy_class(shape, writing.options)])
 
 
 def _can_encode(writing: Writing, path: str, shape: FileShape) -> bool:

@@ -70,7 +70,7 @@ def look_at(context: Context, request: RewriteRequest) -> Look:
     rules = _rules(context, request, files, writing)
     chosen = choose(candidates(files), files.spec_id, rules)
     footers = (
-        Footers(spark={}, shapes={}, options=writing.options)
+        Footers(spark={}, shapes={}, encodable=frozenset(), options=writing.options)
         if rules.strategy in SORTED
         else read_footers(writing, [file for members, _ in chosen.work.values() for file in members])
     )
