@@ -17,13 +17,10 @@ from neve.model.names import TableName
 from neve.plan.health import MANY_SMALL_FILES, HealthFacts, Lateness, Past, judge, state_of
 from neve.plan.measures import MIB, meetings, size_classes, write_rate
 
-COMPACT = (
-    'CALL lake.system.rewrite_data_files(table => "t", options => map("min-input-files", "2", '
-    '"delete-file-threshold", "1"))'
-)
-COMPACT, EXPIRE, MANIFESTS = (
+COMPACT = "neve compact t"
+EXPIRE, MANIFESTS = (
     f"neve sql --write '{call}'"
-    for call in (COMPACT, 'CALL lake.system.expire_snapshots("t")', 'CALL lake.system.rewrite_manifests("t")')
+    for call in ('CALL lake.system.expire_snapshots("t")', 'CALL lake.system.rewrite_manifests("t")')
 )
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 TARGET, SMALL = 128 * MIB, 64 * MIB

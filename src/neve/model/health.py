@@ -11,7 +11,7 @@ from neve.model.results import Answer, Reason
 
 State = Literal["unreadable", "unhealthy", "fair", "healthy"]
 STATES: tuple[State, ...] = get_args(State)
-ActionKind = Literal["compact", "expire", "manifests", "refresh"]
+ActionKind = Literal["compact", "expire", "manifests", "refresh", "sort"]
 
 
 class Deduction(Answer):

@@ -6,6 +6,7 @@ bounds that Iceberg, Delta and Floe act at. Each deduction grows from nothing to
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,6 +31,7 @@ from neve.plan.measures import (
     sort_overlap,
     write_rate,
 )
+from neve.plan.rewrites import MANY_DELETED
 from neve.sql.upkeep import upkeep_call
 
 
@@ -179,12 +181,15 @@ def state_of(score: int) -> State:
     return "healthy" if score >= HEALTHY else "fair" if score >= FAIR else "unhealthy"
 
 
-def command_for(kind: ActionKind, table: TableName, *, period: str | None = None) -> str:
+def command_for(kind: ActionKind, table: TableName, *, period: str | None = None, force: bool = False) -> str:
     """What a person types."""
     if kind == "refresh":
         return neve("dynamic", "refresh", table.short)
-    if period is not None:
-        return neve("compact", table.short, "--period", period)
+    if kind == "sort":
+        return neve("compact", table.short, "--strategy", "sort")
+    if kind == "compact":
+        how = ["--force"] if force else [] if period is None else ["--period", period]
+        return neve("compact", table.short, *how)
     return neve("sql", "--write", upkeep_call(kind, table))
 
 
@@ -289,7 +294,7 @@ def _overlap(facts: HealthFacts) -> Deduction:
     if found is None:
         return _deduction(0, "sort_overlap", "")
     detail = f"{format_count(found.overlapping)} of {format_count(found.files)} files overlap in {found.column}"
-    return _deduction(SORT_OVERLAP.deduct(found.share), "sort_overlap", detail)
+    return _deduction(SORT_OVERLAP.deduct(found.share), "sort_overlap", detail, "sort")
 
 
 # ------------------------------------------------------------------------------------------------------------- action
@@ -312,6 +317,8 @@ def _action(facts: HealthFacts, deductions: Sequence[Deduction]) -> Action | Non
             return _compact_period(facts, deductions)
         case (("expire" | "manifests"), Past() as past):
             return _tidy(facts.table, past, kind, gain)
+        case "sort", _:
+            return _sort(facts, gain)
         case _:
             return _compact(facts, gain)
 
@@ -334,12 +341,38 @@ def _compact(facts: HealthFacts, gain: int) -> Action:
     gone = facts.deletes.rows_deleted
     return Action(
         kind="compact",
-        command=command_for("compact", facts.table),
+        command=command_for("compact", facts.table, force=_holds_few_deletes(facts)),
         cost_bytes=size,
         cost=f"reads and writes {format_bytes(size)}",
         gain_points=gain,
         gain=f"{_count(before, 'file')} become about {format_count(max(after, 1))}"
         + (f", and {_count(gone, 'deleted row')} go" if gone else ""),
+    )
+
+
+def _holds_few_deletes(facts: HealthFacts) -> bool:
+    """Whether some files have so few deleted rows that only `--force` takes them."""
+    gone: Counter[str] = Counter()
+    for file in facts.files:
+        if file.deletes_from is not None:
+            gone[file.deletes_from] += file.rows
+    return any(
+        0 < gone[file.path] < MANY_DELETED * file.rows
+        and not (label in facts.crowded and file.bytes < facts.small_bytes)
+        for label, files in facts.partitions.items()
+        for file in files
+    )
+
+
+def _sort(facts: HealthFacts, gain: int) -> Action:
+    size = sum(file.bytes for file in facts.files)
+    return Action(
+        kind="sort",
+        command=command_for("sort", facts.table),
+        cost_bytes=size,
+        cost=f"reads, sorts and writes {format_bytes(size)}",
+        gain_points=gain,
+        gain=f"files of a partition no longer overlap in {facts.sorted_by}",
     )
 
 

@@ -20,7 +20,8 @@ from neve.plan.rewrites import ALONE, SORTED, Chosen, RewriteRules, left_alone
 SPARK_GROUP_BYTES = 32 << 30
 """Spark sorts or rewrites so much in one job, at most."""
 
-_REMAINDER = 0.1
+_REMAINDER, _AT_MOST = 0.1, 1.5
+"""Less than this part of the target is no file of its own, as long as the one before does not grow beyond that part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,7 @@ def _how(files: Sequence[Candidate], shapes: Mapping[str, FileShape], reason: Re
 
 
 def _bins(files: Sequence[Candidate], shapes: Mapping[str, FileShape], target_bytes: int) -> Iterator[list[Candidate]]:
-    """Neighbours, until a file is full; a small remainder at the end goes into the file before it."""
+    """Neighbours, until a file is full; a small remainder, or one file alone, goes into the file before it."""
     packed: list[list[Candidate]] = []
     size = groups = footers = 0
     for file in files:
@@ -142,8 +143,12 @@ def _bins(files: Sequence[Candidate], shapes: Mapping[str, FileShape], target_by
             size = groups = footers = 0
         packed[-1].append(file)
         size, groups, footers = size + file.bytes, groups + len(shape.row_groups), footers + shape.footer_bytes
-    if len(packed) > 1 and size < _REMAINDER * target_bytes:
-        packed[-2] += packed.pop()
+    if len(packed) > 1 and (len(packed[-1]) == 1 or size < _REMAINDER * target_bytes):
+        last = packed.pop()
+        if sum(file.bytes for file in packed[-1]) + size > _AT_MOST * target_bytes:
+            packed.append(last)
+        else:
+            packed[-1] += last
     return iter(packed)
 
 

@@ -1,0 +1,296 @@
+"""Which files compaction takes, by which mechanic, and why it leaves the others: every rule and every knob, pure."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.unit.test_copy_plan import MB, shape
+
+from neve.model.changes import LiveFile
+from neve.model.copying import CopyOptions, FileShape, RowGroupShape
+from neve.model.results import Reason
+from neve.model.rewrites import Candidate, DataEntry, FileMetrics, RewritePlan
+from neve.plan.measures import MIB
+from neve.plan.rewrite_groups import Footers, assign, for_spark
+from neve.plan.rewrites import Chosen, RewriteRules, choose
+
+_NUMBERS = itertools.count()
+RULES = RewriteRules(strategy="binpack", target_bytes=128 * MIB, small_bytes=64 * MIB, min_files=3)
+
+
+def file(
+    size: float, partition: str = "a", *, name: str | None = None, added: int = 1, spec: int = 0, rows: int = 100
+) -> Candidate:
+    """A file of so many MiB."""
+    path = name or f"{partition}-{next(_NUMBERS):06}"
+    live = LiveFile(
+        content="data",
+        path=path,
+        format="parquet",
+        spec_id=spec,
+        partition=(partition,),
+        rows=rows,
+        bytes=round(size * MIB),
+        sequence=added,
+    )
+    entry = DataEntry(
+        file=live, place={"p": partition}, first_row_id=0, added=added, sort_order=0, metrics=FileMetrics()
+    )
+    return Candidate(entry=entry)
+
+
+def deleted(candidate: Candidate, rows: int, *, kind: Any = "position_deletes", named: bool = True) -> Candidate:
+    delete = LiveFile(
+        content=kind,
+        path="deletes",
+        format="puffin" if named else "parquet",
+        spec_id=0,
+        partition=candidate.entry.file.partition,
+        rows=rows,
+        bytes=10,
+        sequence=candidate.entry.added + 1,
+        referenced=candidate.path if named else None,
+    )
+    return replace(candidate, deletes=(*candidate.deletes, delete))
+
+
+def plan(files: Sequence[Candidate], rules: RewriteRules = RULES, *footers: FileShape) -> RewritePlan:
+    """Every file is one row group, alike all others, unless `footers` say otherwise."""
+    chosen = choose(files, 0, rules)
+    return assign(chosen, known(chosen, {footer.path: footer for footer in footers}), rules)
+
+
+def known(chosen: Chosen, footers: Mapping[str, FileShape]) -> Footers:
+    files = [item for members, _ in chosen.work.values() for item in members]
+    spark = {item.path: why for item in files if (why := for_spark(item, spec_id=0, lineage=True))}
+    shapes = {
+        item.path: footers.get(item.path, shape(item.path, item.bytes / MB)) for item in files if item.path not in spark
+    }
+    return Footers(spark=spark, shapes=shapes, encodable=frozenset(shapes), options=CopyOptions())
+
+
+def sizes(found: RewritePlan) -> list[list[float]]:
+    return [[item.bytes / MIB for item in group.files] for group in found.groups]
+
+
+def why(found: RewritePlan) -> dict[str, int]:
+    told: dict[str, int] = {}
+    for item in found.left:
+        told[item.reason.code] = told.get(item.reason.code, 0) + item.files
+    return told
+
+
+# ---------------------------------------------------------------------------------------------------------- small files
+
+
+def test_small_files_of_a_partition_become_one_and_large_ones_stay() -> None:
+    found = plan([file(8), file(8), file(9), file(64), file(500), file(5, "b"), file(5, "b")])
+    assert sizes(found) == [[8, 8, 9]]
+    assert why(found) == {"large_enough": 2, "few_small_files": 2}
+    assert {group.mechanic for group in found.groups} == {"copy"}
+
+
+def test_two_files_are_enough_when_forced_or_when_they_fill_one() -> None:
+    pair = [file(5), file(6)]
+    assert not plan(pair).groups
+    assert sizes(plan(pair, replace(RULES, force=True))) == [[5, 6]]
+    full = replace(RULES, target_bytes=80 * MIB, small_bytes=60 * MIB)
+    assert sizes(plan([file(40), file(40)], full)) == [[40, 40]]
+    assert not plan([file(40), file(39)], full).groups
+
+
+def test_outputs_have_the_target_size_and_a_remainder_joins_the_last() -> None:
+    assert sorted(map(len, sizes(plan([file(32) for _ in range(8)])))) == [4, 4]
+    assert sorted(map(len, sizes(plan([file(32) for _ in range(9)])))) == [4, 5], "a file alone gains nothing"
+    assert sorted(map(len, sizes(plan([*(file(32) for _ in range(8)), file(2), file(2)])))) == [4, 6]
+    assert sorted(map(len, sizes(plan([*(file(32) for _ in range(8)), file(20), file(20)])))) == [2, 4, 4]
+    huge = plan([file(60), file(60), file(63)], replace(RULES, target_bytes=120 * MIB))
+    assert (sizes(huge), why(huge)) == ([[60, 60]], {"alone": 1}), "nor does one that is half as large again"
+
+
+def test_nothing_is_taken_twice_and_nothing_is_forgotten() -> None:
+    dice = random.Random(7)
+    for _ in range(200):
+        files = [
+            file(dice.choice([0.1, 1, 7, 40, 63, 64, 200]), dice.choice("abc"), spec=dice.choice([0, 0, 0, 1]))
+            for _ in range(dice.randrange(40))
+        ]
+        files = [deleted(item, dice.choice([1, 50])) if dice.random() < 0.2 else item for item in files]
+        rules = replace(
+            RULES,
+            strategy=dice.choice(["binpack", "size-ratio", "sort"]),
+            max_files=dice.choice([None, 2, 5, 11]),
+            force=dice.random() < 0.3,
+        )
+        found = plan(files, rules)
+        taken = [item.path for group in found.groups for item in group.files]
+        assert len(taken) == len(set(taken))
+        assert len(taken) + sum(item.files for item in found.left) == len(files)
+        assert rules.max_files is None or len(taken) <= rules.max_files
+        assert all(len({item.partition for item in group.files}) == 1 for group in found.groups)
+
+
+def test_repeated_plans_come_to_an_end() -> None:
+    """What a group becomes is put back in its place: after a few runs nothing is left to do."""
+    dice = random.Random(11)
+    for round_ in range(100):
+        files = [file(dice.choice([0.2, 3, 30, 63, 70]), dice.choice("ab")) for _ in range(dice.randrange(60))]
+        rules = replace(RULES, strategy=dice.choice(["binpack", "size-ratio"]), force=dice.random() < 0.5)
+        for step in range(9):
+            found = plan(files, rules)
+            assert step < 8 or not found.groups, f"round {round_} never ends: {sizes(found)}"
+            gone = {item.path for group in found.groups for item in group.files}
+            assert all(len(group.files) > 1 for group in found.groups), "a file alone cannot become fewer"
+            made = [file(group.bytes / MIB, group.partition) for group in found.groups]
+            files = [item for item in files if item.path not in gone] + made
+
+
+# -------------------------------------------------------------------------------------------------------------- deletes
+
+
+def test_files_with_many_deleted_rows_are_rewritten_by_spark() -> None:
+    many, few = deleted(file(100), 5), deleted(file(100), 4)
+    found = plan([many, few, file(100)])
+    assert [(group.mechanic, group.reason.code, len(group.files)) for group in found.groups] == [
+        ("spark", "deletes", 1)
+    ]
+    assert found.groups[0].files == (many,)
+    assert len(plan([many, few], replace(RULES, force=True)).groups[0].files) == 2
+
+
+def test_deletes_that_may_be_of_any_file_count_as_many() -> None:
+    for kind in ("equality_deletes", "position_deletes"):
+        (group,) = plan([deleted(file(100), 1, kind=kind, named=False)]).groups
+        assert group.mechanic == "spark"
+
+
+def test_what_only_spark_can_take() -> None:
+    good = file(1)
+    live = good.entry.file
+    reasons = {
+        "deletes": deleted(good, 1),
+        "format": replace(good, entry=replace(good.entry, file=replace(live, format="avro"))),
+        "old_layout": replace(good, entry=replace(good.entry, file=replace(live, spec_id=7))),
+        "no_row_ids": replace(good, entry=replace(good.entry, first_row_id=None)),
+    }
+    for code, candidate in reasons.items():
+        reason = for_spark(candidate, spec_id=0, lineage=True)
+        assert reason is not None
+        assert reason.code == code
+    assert for_spark(good, spec_id=0, lineage=True) is None
+    assert for_spark(reasons["no_row_ids"], spec_id=0, lineage=False) is None
+
+
+def test_an_older_layout_is_left_unless_forced() -> None:
+    files = [file(1, spec=1), file(1, spec=1), file(1, spec=1)]
+    assert why(plan(files)) == {"old_layout": 3}
+    (group,) = plan(files, replace(RULES, force=True)).groups
+    assert (group.mechanic, len(group.files)) == ("spark", 3)
+
+
+# ------------------------------------------------------------------------------------------------------------ mechanics
+
+
+def test_the_cheapest_mechanic_that_is_right() -> None:
+    tiny = [file(0.2, name=f"t{number}") for number in range(4)]
+    (group,) = plan(tiny).groups
+    assert group.mechanic == "encode"
+    assert "too small to be copied" in group.reason.detail
+    large = [file(8, name=f"l{number}") for number in range(4)]
+    assert [(item.mechanic, len(item.files)) for item in plan([*tiny, *large]).groups] == [("encode", 4), ("copy", 4)]
+    chosen = choose(tiny, 0, RULES)
+    (by_spark,) = assign(chosen, replace(known(chosen, {}), encodable=frozenset()), RULES).groups
+    assert by_spark.mechanic == "spark"
+
+
+def test_columns_that_are_required_here_and_not_there_are_encoded_and_others_are_for_spark() -> None:
+    files = [file(8, name=name) for name in ("a", "b", "c")]
+    plain = shape("a", 8)
+    required = tuple(replace(element, repetition="required") for element in plain.elements)
+    other = tuple(replace(element, name=f"{element.name}2") for element in plain.elements)
+    (group,) = plan(files[:2], replace(RULES, force=True), replace(plain, path="b", elements=required)).groups
+    assert (group.mechanic, len(group.files)) == ("encode", 2)
+    (unlike,) = plan(files[:2], replace(RULES, force=True), replace(plain, path="b", elements=other)).groups
+    assert (unlike.mechanic, unlike.reason.code) == ("spark", "unlike")
+    lone = plan(files, RULES, replace(plain, path="b", elements=other))
+    assert [(item.mechanic, len(item.files)) for item in lone.groups] == [("copy", 2)]
+    assert why(lone) == {"alone": 1}
+
+
+def test_another_codec_is_encoded_anew() -> None:
+    files = [file(8, name=name) for name in ("a", "b", "c")]
+    (group,) = plan(files, replace(RULES, codecs=frozenset({"SNAPPY"}))).groups
+    assert group.mechanic == "encode"
+    (group,) = plan(files, replace(RULES, codecs=frozenset({"ZSTD", "SNAPPY"}))).groups
+    assert group.mechanic == "copy"
+
+
+# ----------------------------------------------------------------------------------------------------------- strategies
+
+
+@pytest.mark.parametrize(
+    ("held", "taken"),
+    [
+        ([100, 100, 100, 100], [[100, 100, 100, 100]]),
+        ([10, 10, 10, 100], []),
+        ([10, 10, 10, 10, 100], [[10, 10, 10, 10]]),
+    ],
+)
+def test_size_ratio_as_sleeper_has_it(held: list[int], taken: list[list[int]]) -> None:
+    """The largest is left out until the others together are three times as large."""
+    rules = replace(RULES, strategy="size-ratio", target_bytes=1000 * MIB, min_files=4)
+    assert sizes(plan([file(size) for size in held], rules)) == taken
+
+
+def test_a_sort_takes_whole_partitions_that_got_something_since() -> None:
+    rules = replace(RULES, strategy="sort", ordered_until=5)
+    found = plan([file(300, added=5), file(300, added=5), file(300, "b", added=4), file(1, "b", added=6)], rules)
+    assert [(group.partition, len(group.files), group.mechanic) for group in found.groups] == [("p=b", 2, "spark")]
+    assert why(found) == {"in_order": 2}
+
+
+def test_partitions_that_are_written_to_are_left_where_work_is_long() -> None:
+    rules = replace(RULES, quiet_since=7)
+    slow = [deleted(file(100, added=7), 90), deleted(file(100, "b", added=3), 90)]
+    found = plan([*slow, *(file(8, "c", added=9) for _ in range(3))], rules)
+    assert {group.partition for group in found.groups} == {"p=b", "p=c"}, "a copy is done before the next writer comes"
+    assert why(found) == {"hot": 1}
+
+
+# --------------------------------------------------------------------------------------------------------------- budget
+
+
+def test_a_budget_goes_to_what_helps_most_per_byte() -> None:
+    crowded = [file(0.5, "crowded") for _ in range(20)]
+    heavy = [file(60, "heavy") for _ in range(3)]
+    found = plan([*heavy, *crowded], replace(RULES, max_files=20))
+    assert [group.partition for group in found.groups] == ["p=crowded"]
+    assert why(found) == {"max_files": 3}
+    part = plan(crowded, replace(RULES, max_files=7))
+    assert ([len(group.files) for group in part.groups], why(part)) == ([7], {"max_files": 13})
+    assert not plan([file(1) for _ in range(4)], replace(RULES, max_files=1)).groups
+
+
+def test_a_filter_leaves_the_rest() -> None:
+    files = [file(1, name=f"f{number}") for number in range(6)]
+    found = plan(files, replace(RULES, only=frozenset({"f0", "f1", "f2"})))
+    assert [{item.path for item in group.files} for group in found.groups] == [{"f0", "f1", "f2"}]
+    assert why(found) == {"filtered": 3}
+
+
+def test_row_groups_are_counted_as_they_are() -> None:
+    """Eight megabytes in a hundred row groups are small row groups."""
+    files = [file(8, name=name) for name in ("a", "b", "c")]
+    groups = tuple(RowGroupShape(rows=1, bytes=80_000) for _ in range(100))
+    shapes = [replace(shape(name, 8), row_groups=groups) for name in ("a", "b", "c")]
+    (group,) = plan(files, RULES, *shapes).groups
+    assert group.mechanic == "encode"
+
+
+def test_reasons_are_values() -> None:
+    assert all(isinstance(item.reason, Reason) for item in plan([file(1), file(500)]).left)
