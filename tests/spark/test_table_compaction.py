@@ -6,13 +6,14 @@ import json
 import math
 import struct
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from neve.catalog.entries import read_table_files
 from neve.engine.staging import load_iceberg
-from neve.errors import LeaseHeld
+from neve.errors import ColumnNotFound, InvalidInput, LeaseHeld
 from neve.lake import Lake, LakeTable
 from neve.plan import rewrite_groups
 from neve.services.leases import leased
@@ -328,3 +329,133 @@ def test_dynamic_tables_see_no_change_and_can_be_compacted_themselves(
     assert kept.refresh().refresh == "INCREMENTAL"
     wanted = spark_lake.sql(f"SELECT id, v * 2 AS w FROM {name} ORDER BY id").collect()
     assert spark_lake.sql(f"SELECT id, w FROM {stored.name.sql} ORDER BY id").collect() == wanted
+
+
+# ---------------------------------------------------------------------------------------------------------------- knobs
+
+
+@pytest.fixture
+def scattered(spark_lake: Lake, make_table: Make) -> LakeTable:
+    """Two partitions, each with files over the whole range of x and of y."""
+    table = make_table("scattered", "x int, y int, part string", partition_by=("part",))
+    for step in range(4):
+        rows = "SELECT int(id * 7 % 100), int(id * 13 % 100), concat('p', id % 2)"
+        some = f"FROM range({step * 50}, {step * 50 + 50}, 1, 1)"
+        spark_lake.sql(f"INSERT INTO {table.name.sql} {rows} {some}", write=True)
+    return table
+
+
+LINEAGE = "*, _row_id, _last_updated_sequence_number"
+
+
+def test_a_sort_puts_each_partition_in_order_once(spark_lake: Lake, scattered: LakeTable) -> None:
+    before = seen(spark_lake, scattered, LINEAGE)
+    done = scattered.compact(strategy="sort", by=["x desc", "y"])
+    assert (done.files_before, done.files_after, {group.mechanic for group in done.groups}) == (8, 2, {"spark"})
+    assert seen(spark_lake, scattered, LINEAGE) == before
+    name = scattered.name.sql
+    rows = spark_lake.sql(f"SELECT part, x, y, _pos FROM {name} ORDER BY part, _pos").collect()
+    for part in ("p0", "p1"):
+        placed = [(row.x, row.y) for row in rows if row.part == part]
+        assert placed == sorted(placed, key=lambda row: (-row[0], row[1]))
+    again = scattered.compact(strategy="sort", by=["x desc", "y"])
+    assert (again.compacted, again.reason and again.reason.code) == (False, "in_order")
+    spark_lake.sql(f"INSERT INTO {name} VALUES (5, 5, 'p1')", write=True)
+    third = scattered.compact(strategy="sort", by=["x desc", "y"])
+    assert [group.partition for group in third.groups] == ["part=p1"]
+
+
+@pytest.mark.parametrize("strategy", ["zorder", "hilbert"])
+def test_columns_woven_together(spark_lake: Lake, scattered: LakeTable, strategy: str) -> None:
+    before = seen(spark_lake, scattered, LINEAGE)
+    done = scattered.compact(strategy=strategy, by=["x", "y"], partition={"part": "p0"})
+    assert [group.partition for group in done.groups] == ["part=p0"]
+    assert seen(spark_lake, scattered, LINEAGE) == before
+    placed = spark_lake.sql(f"SELECT x, y FROM {scattered.name.sql} WHERE part = 'p0' ORDER BY _file, _pos").collect()
+    near = sum(abs(a.x - b.x) + abs(a.y - b.y) for a, b in pairwise(placed)) / len(placed)
+    assert near < 40, "neighbours in the file are near one another; by chance they would be 67 apart"
+
+
+def test_the_tables_own_order_is_the_sort(spark_lake: Lake, make_table: Make, namespace: str) -> None:
+    spark_lake.tables.create(f"{namespace}.own", "x int", sort_by=["x"])
+    table = spark_lake.table(f"{namespace}.own")
+    for step in range(3):
+        spark_lake.sql(f"INSERT INTO {table.name.sql} SELECT int(id * 7 % 30) FROM range({step}, 30)", write=True)
+    health = table.health()
+    assert health.sort is not None
+    assert health.sort.overlapping
+    table.compact(strategy="sort")
+    placed = [row.x for row in spark_lake.sql(f"SELECT x FROM {table.name.sql} ORDER BY _pos").collect()]
+    assert placed == sorted(placed)
+
+
+def test_filters_and_bounds_are_honoured(spark_lake: Lake, scattered: LakeTable) -> None:
+    def partitions(**how: Any) -> list[str]:
+        return sorted({group.partition for group in scattered.compact(dry_run=True, **how).groups})
+
+    assert partitions() == ["part=p0", "part=p1"]
+    assert partitions(where="part = 'p1'") == ["part=p1"]
+    assert partitions(where="x < 0") == []
+    assert partitions(partition={"part": "p0"}) == ["part=p0"]
+    assert scattered.compact(dry_run=True, max_files=3).files_compacted == 3
+    with pytest.raises(InvalidInput, match="no partition field"):
+        partitions(partition={"parts": "p0"})
+    with pytest.raises(ColumnNotFound, match="nowhere"):
+        partitions(where="nowhere = 1")
+    with pytest.raises(InvalidInput, match="at least 1MB"):
+        partitions(target_file_size="10KB")
+    done = scattered.compact(where="part = 'p1'", max_files=3)
+    assert (done.files_before, done.files_after, done.files_compacted) == (8, 6, 3)
+
+
+def test_outputs_have_the_size_that_is_asked_for(
+    spark_lake: Lake, make_table: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table("sized", "id bigint, noise binary")
+    for step in range(6):
+        spark_lake.sql(
+            f"INSERT INTO {table.name.sql} SELECT id, unhex(sha2(concat(id, '-', {step}), 512)) "
+            "FROM range(0, 6000, 1, 1)",
+            write=True,
+        )
+    assert 350_000 < table.files()[0].bytes < 500_000
+    for mechanic in ("encode", "spark"):
+        with monkeypatch.context() as patched:
+            use(patched, mechanic)
+            done = table.compact(target_file_size="1MB", force=True)
+        assert ({group.mechanic for group in done.groups}, done.files_after) == ({mechanic}, 3)
+        assert all(row.bytes < 1_100_000 for row in table.files())
+        assert spark_lake.sql(f"SELECT count(DISTINCT id, noise) FROM {table.name.sql}").collect()[0][0] == 36000
+        table.rollback(str(done.snapshot_before))
+
+
+def test_document_003(spark_lake: Lake, namespace: str, cli: Callable[..., tuple[int, str, str]]) -> None:
+    """Its guide: five writes, then COMPACT; the fields of its answer are all there, and true."""
+    spark_lake.tables.create(f"{namespace}.users", "name string not null, age int")
+    users = spark_lake.table(f"{namespace}.users")
+    code, out, _ = cli("compact", users.name.short, "-o", "json")
+    answer = json.loads(out)
+    assert (code, answer["compacted"], answer["reason"]["detail"]) == (0, False, "No files to compact")
+    for number in range(5):
+        spark_lake.sql(f"INSERT INTO {users.name.sql} VALUES ('User-{number}', {20 + number})", write=True)
+        if number == 1:
+            below = users.compact()
+            assert below.reason is not None
+            assert (below.compacted, below.reason.detail) == (False, "Only 2 small files (threshold: 3)")
+    before = seen(spark_lake, users, "*")
+    sizes = [row.bytes for row in users.files()]
+    stats = json.loads(cli("compact", users.name.short, "--force", "-o", "json")[1])
+    after = [row.bytes for row in users.files()]
+    assert {key: stats[key] for key in ("files_before", "files_after", "files_compacted", "files_removed")} == {
+        "files_before": 5,
+        "files_after": 1,
+        "files_compacted": 5,
+        "files_removed": 5,
+    }
+    assert (stats["bytes_before"], stats["bytes_after"]) == (sum(sizes), sum(after))
+    assert stats["bytes_saved"] == sum(sizes) - sum(after)
+    assert (stats["snapshots_expired"], stats["small_files_remaining"]) == (0, 1)
+    assert stats["compaction_time_ms"] > 0
+    assert seen(spark_lake, users, "*") == before
+    said = cli("compact", users.name.short)
+    assert said[:2] == (0, f"= nothing to do for {users.name}: Only 1 small files (threshold: 3)\n")

@@ -175,23 +175,23 @@ class Rewrite:
         java: Any = self._java.java
         values = [self.spark._jsparkSession, self._target]
         if order.columns:
-            values.append(java.util.ArrayList(java.util.Arrays.asList(self._array(java.lang.String, order.columns))))
+            columns = java.util.ArrayList()
+            for column in order.columns:
+                columns.add(column)
+            values.append(columns)
         if order.terms:
             values.append(self._sort_order(order.terms))
         loader = java.lang.Thread.currentThread().getContextClassLoader()
         kind = java.lang.Class.forName(_RUNNERS.format(_NAMES[order.kind]), True, loader)
         constructor = next(item for item in kind.getDeclaredConstructors() if item.getParameterCount() == len(values))
         constructor.setAccessible(True)
-        runner = constructor.newInstance(self._array(java.lang.Object, values))
+        gateway: Any = self.spark.sparkContext._gateway
+        given = gateway.new_array(java.lang.Object, len(values))
+        for index, value in enumerate(values):
+            given[index] = value
+        runner = constructor.newInstance(given)
         runner.init(java.util.HashMap())
         return runner
-
-    def _array(self, kind: Any, values: Sequence[Any]) -> Any:
-        gateway: Any = self.spark.sparkContext._gateway
-        array = gateway.new_array(kind, len(values))
-        for index, value in enumerate(values):
-            array[index] = value
-        return array
 
     def _sort_order(self, terms: Sequence[tuple[str, bool, bool]]) -> Any:
         builder = self._iceberg.SortOrder.builderFor(self._target.schema())

@@ -11,7 +11,7 @@ from neve.model.commands import neve
 from neve.model.layout import SortField
 from neve.model.names import TableName
 from neve.model.rewrites import RewritePlan, Strategy, TableFiles
-from neve.plan.measures import MIB, small_file_bytes
+from neve.plan.measures import small_file_bytes
 from neve.plan.rewrite_groups import Footers, assign
 from neve.plan.rewrites import SORTED, RewriteRules, candidates, choose
 from neve.plan.rows import sort_fields
@@ -22,7 +22,7 @@ from neve.services.rewrites.files import Writing, read_footers, writing_for
 ORDERED = "neve.ordered-by"
 """A snapshot says by it that its whole table was put in an order."""
 
-_LEAST_FILES = 2
+_LEAST_FILES, _LEAST_BYTES = 2, 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ def look_at(context: Context, request: RewriteRequest) -> Look:
 def _rules(context: Context, request: RewriteRequest, files: TableFiles, writing: Writing) -> RewriteRules:
     settings = context.loaded.settings.compaction
     target = request.target_file_size or target_bytes(context, files.facts)
-    if target < MIB:
+    if target < _LEAST_BYTES:
         raise InvalidInput("a target file size is at least 1MB")
     if request.max_files is not None and request.max_files < _LEAST_FILES:
         raise InvalidInput(f"--max-files is at least {_LEAST_FILES}: one file alone cannot become fewer")
