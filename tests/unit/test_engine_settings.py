@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,9 @@ def test_a_session_is_quiet_utc_and_strict(tmp_path: Path) -> None:
     assert conf["spark.sql.catalog.lake.unique-table-location"] == "true"
     assert conf["spark.sql.catalog.lake.warehouse"] == str(tmp_path / "warehouse")
     assert "log4j2" in conf["spark.driver.extraJavaOptions"]
+    assert "VFORK" not in conf["spark.driver.extraJavaOptions"], "only Linux knows it"
+    linux = replace(launch(tmp_path), machine=Machine(cores=2, memory_bytes=GIB, is_linux=True))
+    assert "launchMechanism=VFORK" in spark_conf(loaded(tmp_path), linux)["spark.driver.extraJavaOptions"]
 
 
 @pytest.mark.parametrize(("memory", "expected"), [(1, "1g"), (8, "4g"), (64, "16g")])
@@ -194,7 +198,9 @@ def test_an_archive_fits_one_java_and_one_set_of_jars(tmp_path: Path) -> None:
 
 
 def test_the_size_of_the_machine() -> None:
-    assert read_machine(2, "MemTotal:       8388608 kB\nMemFree: 1 kB\n") == Machine(cores=2, memory_bytes=8 * GIB)
+    assert read_machine(2, "MemTotal:       8388608 kB\nMemFree: 1 kB\n") == Machine(
+        cores=2, memory_bytes=8 * GIB, is_linux=True
+    )
     assert read_machine(2, "").memory_bytes == 4 * GIB
 
 

@@ -205,6 +205,7 @@ class Session:
         try:
             context = SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=gateway)
             session = SparkSession(context)
+            _make_no_checksum_files(session)
             take_over(context, before)
         except BaseException as exc:
             give_back(before)
@@ -274,6 +275,14 @@ def fresh_session(spark: SparkSession) -> SparkSession:
     field.setAccessible(True)
     field.get(catalogs[1]).put(CATALOG, catalogs[0].catalog(CATALOG))
     return session
+
+
+def _make_no_checksum_files(spark: SparkSession) -> None:
+    """Hadoop puts a `.crc` beside each file on a local disk, and starts a `chmod` for it as for the file: eight for a
+    small INSERT. Files that have one are still checked by it."""
+    java: Any = spark._jvm
+    conf = spark._jsparkSession.sparkContext().hadoopConfiguration()
+    java.org.apache.hadoop.fs.FileSystem.getLocal(conf).setWriteChecksum(False)
 
 
 def use_in_thread(spark: SparkSession) -> None:
