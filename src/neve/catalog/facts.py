@@ -28,6 +28,7 @@ _CONTENT = {0: "data", 1: "position_deletes", 2: "equality_deletes"}
 _DELETED = 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = 12
+_LONGEST = timedelta(days=365_000) // timedelta(milliseconds=1)
 _NAIVE = "without-zone"
 _UNREAD = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "split_offsets", "key_metadata")
 _ORDERED = ("identity", "truncate", "year", "month", "day", "hour")
@@ -110,11 +111,26 @@ def _facts(name: TableName, metadata_location: str, metadata: Mapping[str, Any])
         made_current=tuple(
             (instant(entry["timestamp-ms"]), int(entry["snapshot-id"])) for entry in metadata.get("snapshot-log", ())
         ),
-        references=tuple(
-            Reference(name=name, kind=ref["type"], snapshot_id=int(ref["snapshot-id"]))
-            for name, ref in sorted(metadata.get("refs", {}).items())
-        ),
+        references=tuple(_reference(name, ref) for name, ref in sorted(metadata.get("refs", {}).items())),
     )
+
+
+def _reference(name: str, json: Mapping[str, Any]) -> Reference:
+    return Reference(
+        name=name,
+        kind=json["type"],
+        snapshot_id=int(json["snapshot-id"]),
+        max_age=_age(json.get("max-ref-age-ms")),
+        max_snapshot_age=_age(json.get("max-snapshot-age-ms")),
+        min_snapshots=json.get("min-snapshots-to-keep"),
+    )
+
+
+def _age(milliseconds: int | None) -> timedelta | None:
+    """Some writers say "for ever" by the greatest number that there is, which is longer than we can count."""
+    if milliseconds is None:
+        return None
+    return timedelta(milliseconds=min(milliseconds, _LONGEST))
 
 
 def read_layout(metadata_location: str, snapshot: Snapshot, read: Reader) -> Layout:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit
@@ -16,6 +17,9 @@ from neve.errors import StorageError
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
+
+_REMOVERS = 8
+_S3 = ("s3", "s3a", "s3n")
 
 
 def local_path(location: str) -> Path | None:
@@ -29,6 +33,26 @@ def local_path(location: str) -> Path | None:
     if location.startswith("file:"):
         return Path("/" + location.removeprefix("file:").lstrip("/"))
     return None
+
+
+def canonical(location: str) -> str:
+    """One spelling for a place, however it is written: `file:/a`, `file:///a` and `/a`, `s3a://b/k` and `s3://b/k`.
+
+    Local folders are followed through links; the last part is not, as files are known by their own names.
+
+    >>> canonical("s3a://b//k"), canonical("s3://b/k/")
+    ('s3://b//k', 's3://b/k')
+    """
+    path = local_path(location)
+    if path is not None:
+        return str(_real_folder(str(path.parent)) / path.name)
+    scheme, separator, rest = location.partition("://")
+    return f"{'s3' if scheme in _S3 else scheme}{separator}{rest}".rstrip("/")
+
+
+@lru_cache(maxsize=10_000)
+def _real_folder(folder: str) -> Path:
+    return Path(os.path.realpath(folder))
 
 
 @dataclass(frozen=True)
@@ -107,12 +131,45 @@ class Files:
         try:
             if path is not None:
                 path.unlink(missing_ok=True)
+                path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum of it
             else:
                 self._s3.delete_file(self._key(location))
         except FileNotFoundError:
             return
         except OSError as exc:
             raise StorageError(f"cannot remove {location}: {_why(exc)}") from exc
+
+    def remove_all(self, locations: Sequence[str]) -> list[str]:
+        """Removes files, several at once where each takes a journey; those that could not be removed."""
+        with ThreadPoolExecutor(_REMOVERS) as pool:
+            done = pool.map(self._is_removed, locations)
+            return [location for location, removed in zip(locations, done, strict=True) if not removed]
+
+    def _is_removed(self, location: str) -> bool:
+        try:
+            self.remove(location)
+        except StorageError:
+            return False
+        return True
+
+    def size(self, location: str) -> int | None:
+        """Bytes; None when it is not there."""
+        path = local_path(location)
+        try:
+            if path is not None:
+                return path.stat().st_size
+            size: int | None = self._s3.get_file_info(self._key(location)).size
+            return size
+        except FileNotFoundError:
+            return None
+        except OSError as exc:
+            raise StorageError(f"cannot look at {location}: {_why(exc)}") from exc
+
+    @staticmethod
+    def inside(folder: str) -> Callable[[str], bool]:
+        """Whether a place lies in a folder, however both are written."""
+        root = f"{canonical(folder)}/"
+        return lambda location: canonical(location).startswith(root)
 
     def exists(self, location: str) -> bool:
         path = local_path(location)
@@ -160,7 +217,7 @@ class Files:
     @staticmethod
     def _key(location: str) -> str:
         parts = urlsplit(location)
-        if parts.scheme not in ("s3", "s3a", "s3n"):
+        if parts.scheme not in _S3:
             raise StorageError(f"cannot reach {location}", hint="a warehouse is a local folder or s3://bucket/prefix")
         return f"{parts.netloc}{parts.path}"
 

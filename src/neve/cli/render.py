@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from neve.cli.health import health_text
 from neve.cli.options import options, say
 from neve.cli.text import block, cell, grid, table
+from neve.cli.tidying import expire_lines
 from neve.errors import NeveError
 from neve.model.batching import BatchOutcome
 from neve.model.commands import neve
@@ -26,6 +27,7 @@ from neve.model.ingest import DateRow, IngestReceipt
 from neve.model.periods import date_ranges
 from neve.model.refresh import DynamicRow, RefreshReceipt, RefreshState
 from neve.model.results import Receipt, SnapshotRow, TableDetails, TableStatus
+from neve.model.retention import ExpireReceipt
 from neve.model.rows import RowReceipt
 from neve.model.runs import Run
 from neve.model.units import format_bytes
@@ -311,6 +313,8 @@ def _headline(receipt: Receipt) -> str:
             return f"✓ Compacted {receipt.files_before:,} files ({receipt.rows:,} rows)\nOutput: {receipt.output}"
         case RefreshReceipt():
             return f"✓ {receipt.table} refreshed: {receipt.refresh}"
+        case ExpireReceipt():
+            return f"✓ Expired {len(receipt.expired):,} of {receipt.snapshots_before:,} snapshots of {receipt.table}"
     return f"✓ {receipt.table} {_DONE.get(receipt.action, receipt.action)}"
 
 
@@ -335,6 +339,8 @@ def _own_lines(receipt: Receipt) -> list[tuple[str, object]]:
             return _ingest_lines(receipt)
         case CompactionReceipt():
             return _compaction_lines(receipt)
+        case ExpireReceipt():
+            return expire_lines(receipt)
         case RefreshReceipt(dry_run=True):
             return [("reason", receipt.reason.detail if receipt.reason else "")]
         case RefreshReceipt():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from neve.model.results import (
     TableDetails,
     TableStatus,
 )
+from neve.model.retention import ExpireReceipt
 from neve.model.rows import RowReceipt
 from neve.model.specs import Alteration
 from neve.model.units import parse_duration
@@ -338,6 +339,38 @@ class LakeTable:
             dry_run=dry_run,
         )
         return compact_period(self._context, request)
+
+    def expire(
+        self,
+        *,
+        older_than: timedelta | str | None = None,
+        retention_hours: float | None = None,
+        keep_last: int | None = None,
+        dry_run: bool = False,
+    ) -> ExpireReceipt:
+        """Removes snapshots that nobody needs any more, and the files that only they hold; says for whom others stay.
+
+        Without an age, the table's property `history.expire.max-snapshot-age-ms` decides, else the setting.
+        """
+        from neve.services.expiry import ask, expire_snapshots
+
+        age = parse_duration(older_than) if isinstance(older_than, str) else older_than
+        request = ask(self.name, older_than=age, retention_hours=retention_hours, keep_last=keep_last, dry_run=dry_run)
+        return expire_snapshots(self._context, request)
+
+    def expiry_keeps_less(
+        self,
+        *,
+        older_than: timedelta | str | None = None,
+        retention_hours: float | None = None,
+        keep_last: int | None = None,
+    ) -> bool:
+        """Whether `expire` with these would keep less than the table and the settings say."""
+        from neve.services.expiry import ask, keeps_less
+
+        age = parse_duration(older_than) if isinstance(older_than, str) else older_than
+        request = ask(self.name, older_than=age, retention_hours=retention_hours, keep_last=keep_last)
+        return keeps_less(self._context, request)
 
     def changes(
         self, since: str | int | None, until: str | int | None = None, *, columns: Sequence[str] | None = None
