@@ -254,6 +254,15 @@ class Catalog:
         found = reach.only_through(self._metadata(facts), frozenset(snapshots))
         return [reach.sized(file) for file in found]
 
+    def named_files(self, metadata_location: str, reach: Reach) -> list[str]:
+        """Every file that a table's metadata leads to: of all snapshots, its statistics, and earlier metadata.
+
+        No catalog need know the metadata: a deleted table may come back.
+        """
+        metadata = read_metadata(metadata_location, self.files.read)
+        log = (entry["metadata-file"] for entry in metadata.get("metadata-log", ()))
+        return [metadata_location, *log, *(file.path for file in reach.everything(metadata) if file.path)]
+
     def reach(self) -> Reach:
         """A reader of what tables name; it reads each file of metadata once."""
         return Reach(self.files)

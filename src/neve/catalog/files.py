@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit
 
 from neve.errors import StorageError
+from neve.model.retention import Listed
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -36,9 +38,9 @@ def local_path(location: str) -> Path | None:
 
 
 def canonical(location: str) -> str:
-    """One spelling for a place, however it is written: `file:/a`, `file:///a` and `/a`, `s3a://b/k` and `s3://b/k`.
+    """One spelling for a file, however it is written: `file:/a`, `file:///a` and `/a`, `s3a://b/k` and `s3://b/k`.
 
-    Local folders are followed through links; the last part is not, as files are known by their own names.
+    Its folder is followed through links; the file is not, as files are known by their own names.
 
     >>> canonical("s3a://b//k"), canonical("s3://b/k/")
     ('s3://b//k', 's3://b/k')
@@ -48,6 +50,12 @@ def canonical(location: str) -> str:
         return str(_real_folder(str(path.parent)) / path.name)
     scheme, separator, rest = location.partition("://")
     return f"{'s3' if scheme in _S3 else scheme}{separator}{rest}".rstrip("/")
+
+
+def canonical_folder(location: str) -> str:
+    """The same for a folder, which is followed through links whole."""
+    path = local_path(location)
+    return canonical(location) if path is None else str(_real_folder(str(path)))
 
 
 @lru_cache(maxsize=10_000)
@@ -109,6 +117,22 @@ class Files:
         listed = self._s3.get_file_info(FileSelector(key, allow_not_found=True, recursive=True))
         return [f"{scheme}://{info.path}" for info in listed if info.type == FileType.File]
 
+    def listing(self, location: str) -> Iterator[Listed]:
+        """Every file below a folder, hidden ones too, by its canonical path; none when there is no such folder."""
+        path = local_path(location)
+        try:
+            yield from _walk(Path(canonical_folder(location))) if path is not None else self._listing_s3(location)
+        except OSError as exc:
+            raise StorageError(f"cannot list {location}: {_why(exc)}") from exc
+
+    def _listing_s3(self, location: str) -> Iterator[Listed]:
+        from pyarrow.fs import FileSelector, FileType
+
+        selector = FileSelector(self._key(location).rstrip("/"), allow_not_found=True, recursive=True)
+        for info in self._s3.get_file_info(selector):
+            if info.type == FileType.File:
+                yield Listed(f"s3://{info.path}", info.size or 0, info.mtime)
+
     def write_new(self, location: str, content: bytes) -> None:
         """Writes a file that nobody has written before; the name must be unique by itself."""
         path = local_path(location)
@@ -168,7 +192,7 @@ class Files:
     @staticmethod
     def inside(folder: str) -> Callable[[str], bool]:
         """Whether a place lies in a folder, however both are written."""
-        root = f"{canonical(folder)}/"
+        root = f"{canonical_folder(folder)}/"
         return lambda location: canonical(location).startswith(root)
 
     def exists(self, location: str) -> bool:
@@ -220,6 +244,16 @@ class Files:
         if parts.scheme not in _S3:
             raise StorageError(f"cannot reach {location}", hint="a warehouse is a local folder or s3://bucket/prefix")
         return f"{parts.netloc}{parts.path}"
+
+
+def _walk(folder: Path) -> Iterator[Listed]:
+    """Links are not followed: what they lead to is somebody else's."""
+    for at, _, names in os.walk(folder, onerror=_raise):
+        for name in names:
+            path = Path(at, name)
+            with suppress(FileNotFoundError):  # it goes while we look
+                found = path.lstat()
+                yield Listed(str(path), found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
 
 
 def _holds_a_file(path: Path) -> bool:

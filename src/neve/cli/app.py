@@ -105,7 +105,7 @@ for _name, _help in {
 for _name in ("ingest", "landing", "compact", "changes", "retention"):
     importlib.import_module(f"neve.cli.{_name}")
 app.command("compact", cls=Command)(importlib.import_module("neve.cli.compact").compact)
-for _name in ("expire",):
+for _name in ("expire", "orphans"):
     app.command(_name, cls=Command)(getattr(importlib.import_module("neve.cli.retention"), _name))
 for _name in ("delete", "update", "upsert", "dedupe"):
     app.command(_name, cls=Command)(getattr(importlib.import_module("neve.cli.rows"), _name))

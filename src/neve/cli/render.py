@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from neve.cli.health import health_text
 from neve.cli.options import options, say
 from neve.cli.text import block, cell, grid, table
-from neve.cli.tidying import expire_lines
+from neve.cli.tidying import expire_lines, orphan_headline, orphan_lines, orphan_table
 from neve.errors import NeveError
 from neve.model.batching import BatchOutcome
 from neve.model.commands import neve
@@ -27,7 +27,7 @@ from neve.model.ingest import DateRow, IngestReceipt
 from neve.model.periods import date_ranges
 from neve.model.refresh import DynamicRow, RefreshReceipt, RefreshState
 from neve.model.results import Receipt, SnapshotRow, TableDetails, TableStatus
-from neve.model.retention import ExpireReceipt
+from neve.model.retention import ExpireReceipt, OrphanReceipt
 from neve.model.rows import RowReceipt
 from neve.model.runs import Run
 from neve.model.units import format_bytes
@@ -280,9 +280,11 @@ def _emit_receipt(receipt: Receipt) -> None:
         detail = receipt.reason.detail if receipt.reason else ""
         _print(f"{_MARKS[receipt.state]} {receipt.table} {receipt.state}: {detail}")
         return
-    if receipt.reason is not None and receipt.run_id is None and not receipt.dry_run:
+    if isinstance(receipt, OrphanReceipt) and receipt.orphans:
+        _print(orphan_table(receipt))
+    elif receipt.reason is not None and receipt.run_id is None and not receipt.dry_run:
         word = "skipped" if receipt.reason.code == "no_files" else "nothing to do"
-        about = f" for {receipt.table}" if isinstance(receipt, RefreshReceipt) else ""
+        about = f" for {receipt.table}" if isinstance(receipt, RefreshReceipt | OrphanReceipt) else ""
         _print(f"= {word}{about}: {receipt.reason.detail}")
         return
     _print(_headline(receipt))
@@ -300,6 +302,8 @@ def _emit_receipt(receipt: Receipt) -> None:
 
 
 def _headline(receipt: Receipt) -> str:
+    if isinstance(receipt, OrphanReceipt):
+        return orphan_headline(receipt)
     if isinstance(receipt, RefreshReceipt) and receipt.dry_run:
         return f"Would refresh {receipt.table}: {receipt.refresh}. Nothing was changed."
     if isinstance(receipt, RowReceipt):
@@ -341,6 +345,8 @@ def _own_lines(receipt: Receipt) -> list[tuple[str, object]]:
             return _compaction_lines(receipt)
         case ExpireReceipt():
             return expire_lines(receipt)
+        case OrphanReceipt():
+            return orphan_lines(receipt)
         case RefreshReceipt(dry_run=True):
             return [("reason", receipt.reason.detail if receipt.reason else "")]
         case RefreshReceipt():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neve.cli.options import Command, confirm, open_lake
+from neve.cli.options import Command, confirm, open_lake, options, say
 from neve.cli.table import DryRun, Table, Yes, app
-from neve.model.units import parse_duration
+from neve.errors import InvalidInput
+from neve.model.units import format_bytes, parse_duration
+
+if TYPE_CHECKING:
+    from neve.model.retention import OrphanReceipt
 
 
 @app.command("expire", cls=Command)
@@ -45,3 +49,47 @@ def expire(
             yes=False,
         )
     emit(target.expire(**asked, dry_run=dry_run))  # type: ignore[arg-type]
+
+
+@app.command("orphans", cls=Command)
+def orphans(
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="A table's name, or its YAML file.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every table, and folders of the warehouse that belong to none.")
+    ] = False,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="AGE", help="Only files of this age and over; 24h at least.")
+    ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove what is found; else it is only listed.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """List files below a table's folder that nothing names, and with --delete remove them."""
+    from neve.cli.render import emit
+
+    if (table is None) != everything:
+        raise InvalidInput("give a table, or --all")
+    lake = open_lake(create=True)
+    age = None if older_than is None else parse_duration(older_than)
+
+    def look(*, delete: bool) -> list[OrphanReceipt]:
+        if table is None:
+            return lake.orphans(older_than=age, delete=delete)
+        return [lake.table(table).orphans(older_than=age, delete=delete)]
+
+    answers = look(delete=False)
+    found = [answer for answer in answers if answer.table and answer.files]
+    if delete and not dry_run and found:
+        _confirm_removal(found, yes=yes)
+        answers = look(delete=True)
+    emit(answers if table is None else answers[0], empty="no tables yet")
+
+
+def _confirm_removal(found: list[OrphanReceipt], *, yes: bool) -> None:
+    """Lists what would go, unless a person said beforehand that it may."""
+    from neve.cli.tidying import orphan_table
+
+    files, size = sum(answer.files for answer in found), format_bytes(sum(answer.bytes for answer in found))
+    if not yes and options.output == "table":
+        say("\n".join(orphan_table(answer) for answer in found))
+    confirm(f"Remove {files:,} files ({size}) that nothing names, for ever.", yes=yes)

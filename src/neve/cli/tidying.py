@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from neve.model.retention import ExpireReceipt
+from neve.cli.text import table
+from neve.model.commands import neve
+from neve.model.names import TableName
+from neve.model.retention import ExpireReceipt, OrphanReceipt
 from neve.model.units import format_bytes
 
 Lines = list[tuple[str, object]]
@@ -31,4 +34,32 @@ def expire_lines(receipt: ExpireReceipt) -> Lines:
         lines.append((f"kept {count:,}", detail))
     if receipt.files_left:
         lines.append(("left", f"{len(receipt.files_left):,} files that are not in its folder, or could not be removed"))
+    return lines
+
+
+def orphan_headline(receipt: OrphanReceipt) -> str:
+    files = f"{receipt.files:,} files ({format_bytes(receipt.bytes)})"
+    if receipt.run_id is not None:
+        return f"✓ Removed {receipt.removed:,} of {files} that nothing names below {receipt.location}"
+    if not receipt.table:
+        return f"{receipt.location} belongs to no table: {files}"
+    return f"{receipt.table} has {files} that nothing names, older than {receipt.older_than}"
+
+
+def orphan_table(receipt: OrphanReceipt) -> str:
+    """The files, by their paths from the table's folder on."""
+    columns = ("path", "kind", "bytes", "modified_at")
+    return table(columns, [[getattr(item, key) for key in columns] for item in receipt.orphans])
+
+
+def orphan_lines(receipt: OrphanReceipt) -> Lines:
+    told = {
+        "younger": receipt.young,
+        "of unknown age": receipt.unknown_age,
+        "in folders of others": receipt.others,
+        "could not be removed": len(receipt.files_left),
+    }
+    lines: Lines = [(f"left alone, {word}", f"{count:,}") for word, count in told.items() if count]
+    if receipt.dry_run and receipt.table:
+        lines.append(("remove them", neve("orphans", TableName.parse(receipt.table).short, "--delete")))
     return lines

@@ -23,7 +23,7 @@ from neve.model.results import (
     TableDetails,
     TableStatus,
 )
-from neve.model.retention import ExpireReceipt
+from neve.model.retention import ExpireReceipt, OrphanReceipt
 from neve.model.rows import RowReceipt
 from neve.model.specs import Alteration
 from neve.model.units import parse_duration
@@ -371,6 +371,16 @@ class LakeTable:
         age = parse_duration(older_than) if isinstance(older_than, str) else older_than
         request = ask(self.name, older_than=age, retention_hours=retention_hours, keep_last=keep_last)
         return keeps_less(self._context, request)
+
+    def orphans(
+        self, *, older_than: timedelta | str | None = None, delete: bool = False, dry_run: bool = False
+    ) -> OrphanReceipt:
+        """Files below the table's folder that nothing names; with `delete` they go, unless it is a dry run."""
+        from neve.services.orphans import ask, table_orphans
+
+        age = parse_duration(older_than) if isinstance(older_than, str) else older_than
+        request = ask(self._context, older_than=age, delete=delete and not dry_run)
+        return table_orphans(self._context, self.name, request)
 
     def changes(
         self, since: str | int | None, until: str | int | None = None, *, columns: Sequence[str] | None = None

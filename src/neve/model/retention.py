@@ -8,6 +8,7 @@ from typing import Literal
 
 from neve.model.results import Answer, Reason, Receipt
 
+OrphanKind = Literal["data", "metadata"]
 FileKind = Literal["data", "deletes", "manifest", "manifest_list", "statistics", "metadata"]
 
 
@@ -18,6 +19,15 @@ class StoredFile:
     path: str
     kind: FileKind
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A file as the storage lists it; `modified_at` is None where it does not say."""
+
+    path: str
+    bytes: int
+    modified_at: datetime | None
 
 
 class KindTotal(Answer):
@@ -48,4 +58,32 @@ class ExpireReceipt(Receipt):
     removed: list[KindTotal]
     files_removed: int
     bytes_removed: int
+    files_left: list[str]
+
+
+class OrphanFile(Answer):
+    """A file that nothing names."""
+
+    path: str
+    kind: OrphanKind
+    bytes: int
+    modified_at: datetime
+
+
+class OrphanReceipt(Receipt):
+    """Files below a table's folder that nothing names, and what was left alone.
+
+    `young` are not old enough, `unknown_age` have no time, `others` lie in a folder of another table. `removed` counts
+    those that were removed; without a `table`, the folder belongs to none and is only listed.
+    """
+
+    location: str
+    older_than: str
+    orphans: list[OrphanFile]
+    files: int
+    bytes: int
+    removed: int
+    young: int
+    unknown_age: int
+    others: int
     files_left: list[str]

@@ -11,8 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import TypeVar
 
 from neve.errors import InvalidInput, Refused
+from neve.model.changes import REPLACE
 from neve.model.commands import neve
 from neve.model.facts import Reference, Snapshot, TableFacts
 from neve.model.names import TableName
@@ -28,6 +31,7 @@ GC_ENABLED = "gc.enabled"
 MAIN = "main"
 _UNDO = "undo_"
 _LONGEST = timedelta(days=365_000)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +86,8 @@ def resolve_policy(
     keep_last: int | None = None,
 ) -> ExpiryPolicy:
     """What was asked for, else what the table's properties say, else the default."""
-    max_age = _duration_property(facts, MAX_SNAPSHOT_AGE) or default.max_age if older_than is None else older_than
-    own = _number_property(facts, MIN_SNAPSHOTS)
-    least = own if own is not None else default.min_snapshots
-    if keep_last is not None:
-        least = keep_last
+    max_age = _first(older_than, _duration_property(facts, MAX_SNAPSHOT_AGE), default.max_age)
+    least = _first(keep_last, _number_property(facts, MIN_SNAPSHOTS), default.min_snapshots)
     if least < 1:
         raise InvalidInput("a table keeps one snapshot at least: the current one", hint="--keep-last 1 or more")
     if max_age < timedelta(0):
@@ -124,7 +125,7 @@ def plan_expiry(
     told = purposes or {}
     held = (Claim(item.snapshot_id, _reason_of(item, told)) for item in references)
     branches = (claim for item in references if item.kind == "branch" for claim in _branch(item, by_id, policy, now))
-    for claim in (*held, *claims, *branches, *_unreferenced(facts, policy, now)):
+    for claim in (*held, *claims, *branches, *_unreferenced(facts, references, policy, now)):
         if claim.snapshot in by_id and claim.reason not in reasons[claim.snapshot]:
             reasons[claim.snapshot].append(claim.reason)
     for claim in _recently_current(facts, policy, now):
@@ -149,13 +150,17 @@ def frontier_claims(source: TableFacts, consumed: Mapping[TableName, Frontier]) 
 
 
 def own_frontier_claims(facts: TableFacts, key: str) -> Iterator[Claim]:
-    """The snapshot of a dynamic table that says in its summary, under `key`, how far it has come, and the way there."""
+    """The snapshot of a dynamic table that says in its summary, under `key`, how far it has come, and the way there.
+
+    Rewrites of files come between; anybody else's rows end the search, as they do for a refresh.
+    """
     way: list[int] = []
     for snapshot in facts.ancestors():
         way.append(snapshot.id)
         if key in snapshot.summary:
             reason = _reason("frontier", "it says how far this dynamic table has come")
             yield from (Claim(step, reason) for step in way)
+        if key in snapshot.summary or snapshot.operation != REPLACE:
             return
 
 
@@ -197,18 +202,20 @@ def _branch(
         step = None if step.parent_id is None else by_id.get(step.parent_id)
 
 
-def _unreferenced(facts: TableFacts, policy: ExpiryPolicy, now: datetime) -> Iterator[Claim]:
+def _unreferenced(
+    facts: TableFacts, references: Iterable[Reference], policy: ExpiryPolicy, now: datetime
+) -> Iterator[Claim]:
     """Snapshots that no branch leads to, such as those that were rolled back, are kept by age alone."""
-    on_the_way = _referenced(facts)
+    on_the_way = _referenced(facts, references)
     for snapshot in facts.snapshots:
         if snapshot.id not in on_the_way and now - snapshot.at <= policy.max_age:
             yield Claim(snapshot.id, _young(policy.max_age))
 
 
-def _referenced(facts: TableFacts) -> set[int]:
+def _referenced(facts: TableFacts, references: Iterable[Reference]) -> set[int]:
     parents = {snapshot.id: snapshot.parent_id for snapshot in facts.snapshots}
     found: set[int] = set()
-    for reference in facts.references:
+    for reference in references:
         step: int | None = reference.snapshot_id
         while step is not None and step not in found and step in parents:
             found.add(step)
@@ -227,8 +234,10 @@ def _recently_current(facts: TableFacts, policy: ExpiryPolicy, now: datetime) ->
 
 def _current_spans(facts: TableFacts) -> Iterator[tuple[int, datetime | None]]:
     """Which snapshots were current, and until when; None for the one that still is."""
-    ends: list[datetime | None] = [moment for moment, _ in facts.made_current[1:]]
-    yield from zip((snapshot for _, snapshot in facts.made_current), [*ends, None], strict=True)
+    for (_, snapshot), (until, _) in pairwise(facts.made_current):
+        yield snapshot, until
+    if facts.made_current:
+        yield facts.made_current[-1][1], None
 
 
 def _reason_of(reference: Reference, purposes: Mapping[str, str]) -> Reason:
@@ -247,6 +256,12 @@ def _young(limit: timedelta) -> Reason:
 
 def _reason(code: str, detail: str) -> Reason:
     return Reason(code=code, detail=detail)
+
+
+def _first(asked: T | None, own: T | None, default: T) -> T:
+    if asked is not None:
+        return asked
+    return default if own is None else own
 
 
 def _duration_property(facts: TableFacts, key: str) -> timedelta | None:

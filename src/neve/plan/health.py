@@ -19,6 +19,7 @@ from neve.model.health import Action, ActionKind, Deduction, Deletes, PartitionL
 from neve.model.names import TableName
 from neve.model.refresh import Freshness
 from neve.model.results import Reason
+from neve.model.runs import OrphanScan
 from neve.model.units import format_bytes, format_count
 from neve.plan.measures import (
     MIB,
@@ -81,6 +82,7 @@ class Past:
     manifests: int
     manifest_bytes: int
     metadata_bytes: int
+    scan: OrphanScan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +173,9 @@ def judge(facts: HealthFacts, *, now: datetime) -> TableHealth:
         metadata_bytes=past.metadata_bytes if past else None,
         sort=facts.overlap,
         writes=write_rate(past.snapshots, now) if past else None,
-        orphans_scanned_at=None,
+        orphans_scanned_at=past.scan.scanned_at if past and past.scan else None,
+        orphan_files=past.scan.files if past and past.scan else None,
+        orphan_bytes=past.scan.bytes if past and past.scan else None,
     )
 
 

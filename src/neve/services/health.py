@@ -140,6 +140,7 @@ def _iceberg_facts(
             manifests=layout.manifests,
             manifest_bytes=layout.manifest_bytes,
             metadata_bytes=layout.metadata_bytes,
+            scan=context.store.scans.get(facts.uuid),
         ),
         lateness=lateness,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from neve.catalog.files import canonical
+from neve.catalog.files import canonical_folder
 from neve.errors import StorageError
 from neve.model.facts import TableFacts
 from neve.model.names import TableName
@@ -25,11 +25,11 @@ class Neighbour:
 
 def others_around(context: Context, facts: TableFacts) -> list[Neighbour]:
     """Whoever has a folder within the table's, around it, or the same; tables that are being rebuilt aside too."""
-    ours = canonical(facts.location)
+    ours = canonical_folder(facts.location)
     return [
         other
         for other in _everyone_else(context, facts)
-        if any(overlap(ours, canonical(folder)) for folder in other.folders)
+        if any(overlap(ours, canonical_folder(folder)) for folder in other.folders)
     ]
 
 
