@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import StaticTable
 from tests.lake.dynamic import commit_refresh, declare, fill
-from tests.lake.lakes import V2, Cli, append, contents, current, facts, log_ingestion, make, run_process
+from tests.lake.lakes import V2, Cli, append, append_files, contents, current, facts, log_ingestion, make, run_process
 from tests.lake.processes import KILLED, Processes
 
 from neve.errors import InvalidInput, Refused, SnapshotNotFound, Unsupported
@@ -545,3 +545,25 @@ def test_the_policy_needs_no_yes(lake: Lake) -> None:
     lake.table("t").set({"history.expire.max-snapshot-age-ms": "0"})
     said = run_process(lake, "expire", "t", NEVE_RETENTION__READER_GRACE="0")
     assert (said.code, said.out.splitlines()[0]) == (0, "✓ Expired 2 of 3 snapshots of default.t")
+
+
+def test_health_promises_what_expiry_then_takes(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many snapshots, those that nobody needs; what is needed is not promised."""
+    table = make(lake)
+    table.set({"history.expire.max-snapshot-age-ms": "0", "write.target-file-size-bytes": "1"})
+    for _ in range(150):
+        append_files(lake, "t", [{}])
+    first, *others = [row.snapshot for row in reversed(table.history())]
+    table.tag("v1", at=str(first))
+    announce(lake._context, facts(lake, "t"), others[:9], purpose="changes")
+    assert table.health().deductions[0].action is None, "all were current within the last hour"
+    later(lake, monkeypatch, timedelta(hours=2))
+    promised = table.health()
+    assert promised.action is not None
+    assert (promised.action.kind, promised.action.command) == ("expire", "neve expire t")
+    assert promised.action.gain == "139 snapshots go, and the files that only they hold"
+    assert len(table.expire().expired) == 139
+    after = table.health()
+    assert (after.snapshots, after.score - promised.score) == (11, promised.action.gain_points)
+    table.set({"gc.enabled": "false", "history.expire.max-snapshot-age-ms": "x"})
+    assert table.health().score, "nonsense is for expire to refuse"

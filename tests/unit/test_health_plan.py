@@ -21,10 +21,8 @@ COMPACT = (
     'CALL lake.system.rewrite_data_files(table => "t", options => map("min-input-files", "2", '
     '"delete-file-threshold", "1"))'
 )
-COMPACT, EXPIRE, MANIFESTS = (
-    f"neve sql --write '{call}'"
-    for call in (COMPACT, 'CALL lake.system.expire_snapshots("t")', 'CALL lake.system.rewrite_manifests("t")')
-)
+COMPACT = f"neve sql --write '{COMPACT}'"
+EXPIRE, MANIFESTS = "neve expire t", "neve manifests t"
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 TARGET, SMALL = 128 * MIB, 64 * MIB
 NO_PAST = Past(snapshots=(), expirable=0, manifests=0, manifest_bytes=0, metadata_bytes=0)
@@ -208,7 +206,7 @@ def test_snapshots_cost_and_are_expired_only_when_old() -> None:
     assert (action.kind, action.command, action.gain_points) == (
         "expire",
         EXPIRE,
-        5,
+        1,
     )
     assert (action.gain, action.cost_bytes) == ("40 snapshots go, and the files that only they hold", 1000)
 

@@ -9,12 +9,19 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from neve.catalog.backend import Backend
-from neve.catalog.facts import partition_columns, read_layout, read_metadata, table_facts
+from neve.catalog.facts import (
+    partition_columns,
+    read_layout,
+    read_manifest_sizes,
+    read_metadata,
+    table_facts,
+)
 from neve.catalog.files import Files
 from neve.catalog.lineage import table_lineage
 from neve.catalog.manifests import read_manifest, read_manifest_list
 from neve.catalog.reach import Reach
 from neve.catalog.rows import CatalogRows
+from neve.catalog.statistics import read_statistics
 from neve.config import CommitSettings, LoadedSettings
 from neve.config.connections import SQL_CATALOGS, arrow_s3, pyiceberg_properties, sql_catalog_uri
 from neve.database import open_database
@@ -31,9 +38,9 @@ from neve.errors import (
     nearest,
 )
 from neve.model.changes import Lineage, LiveFile, Manifest, SnapshotStep
-from neve.model.facts import FileFact, Layout, TableFacts
+from neve.model.facts import FileFact, Layout, ManifestSize, TableFacts
 from neve.model.names import Namespace, TableName, is_aside
-from neve.model.retention import StoredFile
+from neve.model.retention import ColumnStatistics, StoredFile
 from neve.model.specs import Alteration, TableSpec
 
 if TYPE_CHECKING:
@@ -123,6 +130,14 @@ class Catalog:
         if facts.current is None:
             return Layout(metadata_bytes=len(self.files.read(facts.metadata_location)))
         return read_layout(facts.metadata_location, facts.current, self.files.read)
+
+    def manifest_sizes(self, facts: TableFacts) -> tuple[ManifestSize, ...]:
+        """The manifests of a table's current snapshot."""
+        return () if facts.current is None else read_manifest_sizes(facts.current, self.files.read)
+
+    def statistics(self, facts: TableFacts) -> list[ColumnStatistics]:
+        """How many distinct values columns have, of the newest snapshot that somebody counted them for."""
+        return read_statistics(facts, self._metadata(facts))
 
     def live_files(self, facts: TableFacts) -> list[FileFact]:
         """The current files of a table."""

@@ -18,7 +18,7 @@ from neve.catalog.backend import Loaded
 from neve.catalog.bounds import Bounded, bounds_of
 from neve.catalog.files import Reader
 from neve.errors import StorageError
-from neve.model.facts import FileFact, Layout, Reference, Snapshot, TableFacts, instant
+from neve.model.facts import FileFact, Layout, ManifestSize, Reference, Snapshot, TableFacts, instant
 from neve.model.ingest import INGEST_DATE
 from neve.model.layout import SortField, Transform
 from neve.model.names import TableName
@@ -141,13 +141,26 @@ def read_layout(metadata_location: str, snapshot: Snapshot, read: Reader) -> Lay
     try:
         return Layout(
             files=tuple(_live_files(metadata, manifests, read)),
-            manifests=len(manifests),
-            manifest_bytes=sum(manifest["manifest_length"] for manifest in manifests),
+            manifest_sizes=tuple(map(_manifest_size, manifests)),
             metadata_bytes=len(content),
         )
     except (KeyError, StopIteration, TypeError, ValueError) as exc:
         what = f"{type(exc).__name__}: {exc}"
         raise StorageError(f"{snapshot.manifest_list} lists files that Névé cannot read ({what})") from exc
+
+
+def read_manifest_sizes(snapshot: Snapshot, read: Reader) -> tuple[ManifestSize, ...]:
+    """The manifests of a snapshot, from its list alone."""
+    try:
+        return tuple(map(_manifest_size, read_records(snapshot.manifest_list, read(snapshot.manifest_list))))
+    except (KeyError, TypeError) as exc:
+        raise StorageError(f"{snapshot.manifest_list} lists manifests that Névé cannot read ({exc!r})") from exc
+
+
+def _manifest_size(record: Mapping[str, Any]) -> ManifestSize:
+    return ManifestSize(
+        spec_id=record["partition_spec_id"], deletes=record.get("content") == 1, bytes=record["manifest_length"]
+    )
 
 
 def _live_files(metadata: Mapping[str, Any], manifests: list[Mapping[str, Any]], read: Reader) -> Iterator[FileFact]:

@@ -105,8 +105,8 @@ for _name, _help in {
 for _name in ("ingest", "landing", "compact", "changes", "retention"):
     importlib.import_module(f"neve.cli.{_name}")
 app.command("compact", cls=Command)(importlib.import_module("neve.cli.compact").compact)
-for _name in ("expire", "orphans"):
-    app.command(_name, cls=Command)(getattr(importlib.import_module("neve.cli.retention"), _name))
+for _name in ("expire", "orphans", "manifests", "rewrite-deletes", "stats"):
+    app.command(_name, cls=Command)(getattr(importlib.import_module("neve.cli.retention"), _name.replace("-", "_")))
 for _name in ("delete", "update", "upsert", "dedupe"):
     app.command(_name, cls=Command)(getattr(importlib.import_module("neve.cli.rows"), _name))
 

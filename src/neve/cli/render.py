@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from neve.cli.health import health_text
 from neve.cli.options import options, say
 from neve.cli.text import block, cell, grid, table
-from neve.cli.tidying import expire_lines, orphan_headline, orphan_lines, orphan_table
+from neve.cli.tidying import orphan_headline, orphan_table, statistics_table, tidying_headline, tidying_lines
 from neve.errors import NeveError
 from neve.model.batching import BatchOutcome
 from neve.model.commands import neve
@@ -27,7 +27,7 @@ from neve.model.ingest import DateRow, IngestReceipt
 from neve.model.periods import date_ranges
 from neve.model.refresh import DynamicRow, RefreshReceipt, RefreshState
 from neve.model.results import Receipt, SnapshotRow, TableDetails, TableStatus
-from neve.model.retention import ExpireReceipt, OrphanReceipt
+from neve.model.retention import DeletesReceipt, ExpireReceipt, ManifestReceipt, OrphanReceipt, StatisticsReceipt
 from neve.model.rows import RowReceipt
 from neve.model.runs import Run
 from neve.model.units import format_bytes
@@ -280,6 +280,8 @@ def _emit_receipt(receipt: Receipt) -> None:
         detail = receipt.reason.detail if receipt.reason else ""
         _print(f"{_MARKS[receipt.state]} {receipt.table} {receipt.state}: {detail}")
         return
+    if isinstance(receipt, StatisticsReceipt) and receipt.columns:
+        _print(statistics_table(receipt))
     if isinstance(receipt, OrphanReceipt) and receipt.orphans:
         _print(orphan_table(receipt))
     elif receipt.reason is not None and receipt.run_id is None and not receipt.dry_run:
@@ -317,8 +319,8 @@ def _headline(receipt: Receipt) -> str:
             return f"✓ Compacted {receipt.files_before:,} files ({receipt.rows:,} rows)\nOutput: {receipt.output}"
         case RefreshReceipt():
             return f"✓ {receipt.table} refreshed: {receipt.refresh}"
-        case ExpireReceipt():
-            return f"✓ Expired {len(receipt.expired):,} of {receipt.snapshots_before:,} snapshots of {receipt.table}"
+        case ExpireReceipt() | ManifestReceipt() | DeletesReceipt() | StatisticsReceipt():
+            return tidying_headline(receipt)
     return f"✓ {receipt.table} {_DONE.get(receipt.action, receipt.action)}"
 
 
@@ -343,10 +345,8 @@ def _own_lines(receipt: Receipt) -> list[tuple[str, object]]:
             return _ingest_lines(receipt)
         case CompactionReceipt():
             return _compaction_lines(receipt)
-        case ExpireReceipt():
-            return expire_lines(receipt)
-        case OrphanReceipt():
-            return orphan_lines(receipt)
+        case ExpireReceipt() | OrphanReceipt() | ManifestReceipt() | DeletesReceipt() | StatisticsReceipt():
+            return tidying_lines(receipt)
         case RefreshReceipt(dry_run=True):
             return [("reason", receipt.reason.detail if receipt.reason else "")]
         case RefreshReceipt():

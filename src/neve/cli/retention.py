@@ -93,3 +93,35 @@ def _confirm_removal(found: list[OrphanReceipt], *, yes: bool) -> None:
     if not yes and options.output == "table":
         say("\n".join(orphan_table(answer) for answer in found))
     confirm(f"Remove {files:,} files ({size}) that nothing names, for ever.", yes=yes)
+
+
+@app.command("manifests", cls=Command)
+def manifests(table: Table, dry_run: DryRun = False) -> None:
+    """Make few manifests of many, in the order of partitions. Rows and files stay as they are."""
+    from neve.cli.render import emit
+
+    emit(open_lake(create=True).table(table).manifests(dry_run=dry_run))
+
+
+@app.command("rewrite-deletes", cls=Command)
+def rewrite_deletes(table: Table, dry_run: DryRun = False) -> None:
+    """Make few files of position deletes, or deletion vectors, and remove those that no data file is left for."""
+    from neve.cli.render import emit
+
+    emit(open_lake(create=True).table(table).rewrite_deletes(dry_run=dry_run))
+
+
+@app.command("stats", cls=Command)
+def stats(
+    table: Table,
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="A,B", help="Only these; else all of plain types.")
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Count the distinct values of columns, for the optimiser and for you. What is known is not counted again."""
+    from neve.cli.parquet import words
+    from neve.cli.render import emit
+
+    chosen = None if columns is None else words(columns)
+    emit(open_lake(create=True).table(table).stats(columns=chosen, dry_run=dry_run))

@@ -7,7 +7,7 @@ from collections import Counter
 from neve.cli.text import table
 from neve.model.commands import neve
 from neve.model.names import TableName
-from neve.model.retention import ExpireReceipt, OrphanReceipt
+from neve.model.retention import DeletesReceipt, ExpireReceipt, ManifestReceipt, OrphanReceipt, StatisticsReceipt
 from neve.model.units import format_bytes
 
 Lines = list[tuple[str, object]]
@@ -19,6 +19,55 @@ _KINDS = {
     "statistics": "statistics files",
     "metadata": "metadata files",
 }
+
+
+Tidied = ExpireReceipt | ManifestReceipt | DeletesReceipt | StatisticsReceipt
+
+
+def tidying_headline(receipt: Tidied) -> str:
+    match receipt:
+        case ExpireReceipt():
+            return f"✓ Expired {len(receipt.expired):,} of {receipt.snapshots_before:,} snapshots of {receipt.table}"
+        case ManifestReceipt():
+            return f"✓ {receipt.table} has {receipt.manifests_after:,} manifests, of {receipt.manifests_before:,}"
+        case DeletesReceipt():
+            return f"✓ Deletes of {receipt.table} rewritten"
+        case StatisticsReceipt():
+            return f"✓ Distinct values of {receipt.table} counted"
+
+
+def tidying_lines(receipt: Tidied | OrphanReceipt) -> Lines:
+    match receipt:
+        case ExpireReceipt():
+            return expire_lines(receipt)
+        case OrphanReceipt():
+            return orphan_lines(receipt)
+        case ManifestReceipt():
+            sizes = f"{format_bytes(receipt.bytes_before)} → {format_bytes(receipt.bytes_after)}"
+            counts = f"{receipt.manifests_before:,} → {receipt.manifests_after:,}"
+            return [("manifests", counts), *([] if receipt.dry_run else [("size", sizes)])]
+        case DeletesReceipt():
+            return deletes_lines(receipt)
+        case StatisticsReceipt():
+            return []
+
+
+def deletes_lines(receipt: DeletesReceipt) -> Lines:
+    """What a dry run cannot know is left out: how many come of them shows when they are read."""
+    after = receipt.position_files_after
+    files = f"{receipt.position_files_before:,}" + ("" if receipt.dry_run else f" → {after:,}")
+    vectors = f"{receipt.vectors_before:,}" + ("" if receipt.dry_run else f" → {receipt.vectors_after:,}")
+    lines: Lines = [("position delete files", files), ("vectors", vectors)]
+    if receipt.dangling:
+        lines.append(("without a data file", f"{receipt.dangling:,}"))
+    if receipt.equality_files:
+        lines.append(("equality delete files", f"{receipt.equality_files:,} stay: compact folds them in"))
+    return lines
+
+
+def statistics_table(receipt: StatisticsReceipt) -> str:
+    columns = ("column", "distinct_values", "snapshot", "at")
+    return table(columns, [[getattr(item, key) for key in columns] for item in receipt.columns])
 
 
 def expire_lines(receipt: ExpireReceipt) -> Lines:

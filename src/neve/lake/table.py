@@ -23,7 +23,13 @@ from neve.model.results import (
     TableDetails,
     TableStatus,
 )
-from neve.model.retention import ExpireReceipt, OrphanReceipt
+from neve.model.retention import (
+    DeletesReceipt,
+    ExpireReceipt,
+    ManifestReceipt,
+    OrphanReceipt,
+    StatisticsReceipt,
+)
 from neve.model.rows import RowReceipt
 from neve.model.specs import Alteration
 from neve.model.units import parse_duration
@@ -381,6 +387,24 @@ class LakeTable:
         age = parse_duration(older_than) if isinstance(older_than, str) else older_than
         request = ask(self._context, older_than=age, delete=delete and not dry_run)
         return table_orphans(self._context, self.name, request)
+
+    def manifests(self, *, dry_run: bool = False) -> ManifestReceipt:
+        """Makes few manifests of many, in the order of partitions."""
+        from neve.services.tidying import tidy_manifests
+
+        return tidy_manifests(self._context, self.name, dry_run=dry_run)
+
+    def rewrite_deletes(self, *, dry_run: bool = False) -> DeletesReceipt:
+        """Makes few files of position deletes, or vectors, and removes those that no data file is left for."""
+        from neve.services.tidying import tidy_deletes
+
+        return tidy_deletes(self._context, self.name, dry_run=dry_run)
+
+    def stats(self, *, columns: Sequence[str] | None = None, dry_run: bool = False) -> StatisticsReceipt:
+        """Counts the distinct values of columns, all plain ones unless named, where they are not counted yet."""
+        from neve.services.tidying import table_statistics
+
+        return table_statistics(self._context, self.name, columns=columns, dry_run=dry_run)
 
     def changes(
         self, since: str | int | None, until: str | int | None = None, *, columns: Sequence[str] | None = None

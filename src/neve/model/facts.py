@@ -110,12 +110,20 @@ class FileFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestSize:
+    """A manifest of the current snapshot, of data files or of delete files."""
+
+    spec_id: int
+    deletes: bool
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The files of a table's current snapshot, and the metadata that leads to them."""
 
     files: tuple[FileFact, ...] = ()
-    manifests: int = 0
-    manifest_bytes: int = 0
+    manifest_sizes: tuple[ManifestSize, ...] = ()
     metadata_bytes: int = 0
 
 

@@ -87,3 +87,41 @@ class OrphanReceipt(Receipt):
     unknown_age: int
     others: int
     files_left: list[str]
+
+
+class ManifestReceipt(Receipt):
+    """What became of a table's manifests; of a dry run, what would about."""
+
+    manifests_before: int
+    manifests_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+class DeletesReceipt(Receipt):
+    """What became of a table's delete files. Vectors are counted by the data file that each is of.
+
+    `dangling` are deletes that no data file was left for. Equality deletes stay: `compact` folds them in.
+    """
+
+    position_files_before: int
+    position_files_after: int
+    vectors_before: int
+    vectors_after: int
+    dangling: int
+    equality_files: int
+
+
+class ColumnStatistics(Answer):
+    """About how many distinct values a column has, NULL not counted, as of a snapshot."""
+
+    column: str
+    distinct_values: int
+    snapshot: int
+    at: datetime | None
+
+
+class StatisticsReceipt(Receipt):
+    """The distinct values of columns; `columns` says of which snapshot each is."""
+
+    columns: list[ColumnStatistics]
