@@ -521,7 +521,7 @@ def test_the_command_line(lake: Lake, cli: Cli) -> None:
     for number in range(3):
         append(lake, "t", [{"id": number, "v": "x"}])
     said = cli("expire", "t", "--retention-hours", "0", "--keep-last", "2", "--dry-run")
-    assert "Would expire default.t. Nothing was changed." in said.out
+    assert "Would expire snapshots of default.t. Nothing was changed." in said.out
     assert "snapshots: 3 → 2" in said.out
     assert "kept 1: one of the last 2 of main" in said.out
     refused = cli("expire", "t", "--older-than", "0")

@@ -341,11 +341,11 @@ def test_the_command_line(busy: Lake, cli: Cli) -> None:
     loose = stray(busy, "data/left.parquet")
     said = cli("orphans", "t")
     assert said.code == 0
-    assert loose in said.out
+    assert "data/left.parquet" in said.out
     assert "default.t has 1 files (5 B) that nothing names, older than 7d" in said.out
     assert "remove them: neve orphans t --delete" in said.out
     refused = cli("orphans", "t", "--delete")
-    assert (refused.code, loose in refused.err, "--yes" in refused.err) == (6, True, True)
+    assert (refused.code, "data/left.parquet" in refused.err, "--yes" in refused.err) == (6, True, True)
     assert Path(loose).exists()
     assert cli("orphans", "t", "--delete", "--dry-run").code == 0
     assert Path(loose).exists()

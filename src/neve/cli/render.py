@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from neve.cli.health import health_text
 from neve.cli.options import options, say
 from neve.cli.text import block, cell, grid, table
-from neve.cli.tidying import orphan_headline, orphan_table, statistics_table, tidying_headline, tidying_lines
+from neve.cli.tidying import orphan_headline, orphan_table, statistics_table, tidying_headline, tidying_lines, would
 from neve.errors import NeveError
 from neve.model.batching import BatchOutcome
 from neve.model.commands import neve
@@ -311,7 +311,7 @@ def _headline(receipt: Receipt) -> str:
     if isinstance(receipt, RowReceipt):
         return f"{'Would have' if receipt.dry_run else '✓'} {_changed_rows(receipt)} of {receipt.table}"
     if receipt.dry_run:
-        return f"Would {receipt.action} {receipt.table}. Nothing was changed."
+        return f"Would {would(receipt.action)} {receipt.table}. Nothing was changed."
     match receipt:
         case IngestReceipt():
             return f"✓ Ingested {receipt.rows_ingested:,} rows\nDestination: {receipt.destination}"

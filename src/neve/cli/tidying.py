@@ -11,6 +11,12 @@ from neve.model.retention import DeletesReceipt, ExpireReceipt, ManifestReceipt,
 from neve.model.units import format_bytes
 
 Lines = list[tuple[str, object]]
+_WOULD = {
+    "expire": "expire snapshots of",
+    "manifests": "rewrite the manifests of",
+    "rewrite_deletes": "rewrite the deletes of",
+    "stats": "count distinct values of",
+}
 _KINDS = {
     "data": "data files",
     "deletes": "delete files",
@@ -22,6 +28,11 @@ _KINDS = {
 
 
 Tidied = ExpireReceipt | ManifestReceipt | DeletesReceipt | StatisticsReceipt
+
+
+def would(action: str) -> str:
+    """What a dry run says would be done to a table."""
+    return _WOULD.get(action, action)
 
 
 def tidying_headline(receipt: Tidied) -> str:
@@ -89,7 +100,7 @@ def expire_lines(receipt: ExpireReceipt) -> Lines:
 def orphan_headline(receipt: OrphanReceipt) -> str:
     files = f"{receipt.files:,} files ({format_bytes(receipt.bytes)})"
     if receipt.run_id is not None:
-        return f"✓ Removed {receipt.removed:,} of {files} that nothing names below {receipt.location}"
+        return f"✓ Removed {receipt.removed:,} of {files} of {receipt.table} that nothing names"
     if not receipt.table:
         return f"{receipt.location} belongs to no table: {files}"
     return f"{receipt.table} has {files} that nothing names, older than {receipt.older_than}"
@@ -98,7 +109,9 @@ def orphan_headline(receipt: OrphanReceipt) -> str:
 def orphan_table(receipt: OrphanReceipt) -> str:
     """The files, by their paths from the table's folder on."""
     columns = ("path", "kind", "bytes", "modified_at")
-    return table(columns, [[getattr(item, key) for key in columns] for item in receipt.orphans])
+    rows = [[getattr(item, key) for key in columns[1:]] for item in receipt.orphans]
+    names = [item.path.removeprefix(f"{receipt.location}/") for item in receipt.orphans]
+    return table(columns, [[name, *row] for name, row in zip(names, rows, strict=True)])
 
 
 def orphan_lines(receipt: OrphanReceipt) -> Lines:
