@@ -15,7 +15,7 @@ from tests.lake.lakes import V2, Cli, append, contents, facts, make
 from tests.lake.test_expire import overwrite, rows, running
 
 from neve.catalog.files import Files
-from neve.errors import InvalidInput, Refused
+from neve.errors import InvalidInput, Refused, StorageError
 from neve.lake import Lake
 from neve.model.names import TableName
 from neve.model.retention import OrphanReceipt
@@ -300,6 +300,20 @@ def test_a_commit_that_comes_while_we_look(busy: Lake, monkeypatch: pytest.Monke
     found = busy.table("t").orphans(delete=True)
     assert loose not in paths(found)
     assert Path(loose).exists()
+
+
+def test_a_table_that_lacks_a_file_is_left_alone(busy: Lake) -> None:
+    """Paths that cannot be compared look the same: what is named is not listed."""
+    stray(busy, "data/left.parquet")
+    Path(busy.table("t").files()[0].path).unlink()
+    with pytest.raises(StorageError, match="or it is damaged"):
+        busy.table("t").orphans(delete=True)
+
+
+def test_a_log_may_name_metadata_that_is_gone(busy: Lake) -> None:
+    log = json.loads(Path(facts(busy, "t").metadata_location).read_text())["metadata-log"]
+    Path(log[0]["metadata-file"]).unlink()
+    assert busy.table("t").orphans().files == 0
 
 
 def test_a_file_that_cannot_be_removed_is_told(busy: Lake) -> None:

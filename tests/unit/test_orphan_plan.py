@@ -68,6 +68,6 @@ def test_the_floor_is_a_day() -> None:
 def test_a_listing_by_other_paths_is_refused() -> None:
     """If the table's own metadata is not listed, paths differ, and every file would look like an orphan."""
     listed = [Listed("/mnt/t/metadata/1.metadata.json", 1, NOW - 30 * DAY)]
-    named = Named(files={"/w/t/metadata/1.metadata.json"}, must_be_listed="/w/t/metadata/1.metadata.json")
+    named = Named(files={"/w/t/metadata/1.metadata.json"}, must_be_listed={"/w/t/metadata/1.metadata.json"})
     with pytest.raises(StorageError, match="paths cannot be compared"):
         find_orphans(listed, named, before=NOW)

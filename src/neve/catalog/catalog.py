@@ -274,9 +274,14 @@ class Catalog:
 
         No catalog need know the metadata: a deleted table may come back.
         """
+        found = reach.everything(read_metadata(metadata_location, self.files.read))
+        log = self.earlier_metadata(metadata_location)
+        return [metadata_location, *log, *(file.path for file in found if file.path)]
+
+    def earlier_metadata(self, metadata_location: str) -> list[str]:
+        """The metadata files that a table's log names; some may have been removed."""
         metadata = read_metadata(metadata_location, self.files.read)
-        log = (entry["metadata-file"] for entry in metadata.get("metadata-log", ()))
-        return [metadata_location, *log, *(file.path for file in reach.everything(metadata) if file.path)]
+        return [entry["metadata-file"] for entry in metadata.get("metadata-log", ())]
 
     def reach(self) -> Reach:
         """A reader of what tables name; it reads each file of metadata once."""

@@ -36,11 +36,14 @@ class Orphans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """What must stay: files that something names, and folders that belong to others. Canonical paths, all of them."""
+    """What must stay: files that something names, and folders that belong to others. Canonical paths, all of them.
+
+    `must_be_listed` are files of the table's own that are surely there: a listing that lacks one is not to be trusted.
+    """
 
     files: Collection[str]
     folders: Collection[str] = ()
-    must_be_listed: str | None = None
+    must_be_listed: Collection[str] = ()
 
 
 def check_age(age: timedelta) -> timedelta:
@@ -66,9 +69,9 @@ def find_orphans(listed: Iterable[Listed], named: Named, *, before: datetime) ->
         StorageError: the listing does not show what must be there, so its paths mean something else.
     """
     files = {file.path: file for file in listed}
-    if named.must_be_listed is not None and named.must_be_listed not in files:
+    if lacking := sorted(set(named.must_be_listed) - set(files)):
         raise StorageError(
-            f"the folder does not list {named.must_be_listed}, the table's own metadata: its paths cannot be compared",
+            f"the folder does not list {lacking[0]}, which the table names: paths cannot be compared, or it is damaged",
             hint="nothing was removed; is the warehouse reached by another path than the one in the metadata?",
         )
     inside = tuple(f"{folder}/" for folder in named.folders)

@@ -45,7 +45,8 @@ def lake_status(context: Context, *, late: bool = False) -> list[StatusRow]:
     readable = {facts.name: facts for facts in all_facts(context)}
     ages = _lateness(context, list(readable.values()))
     names = [name for name in context.catalog.tables() if not late or _is_late(ages.get(name))]
-    found = {name: _table_row(context, name, readable.get(name), ages.get(name)) for name in names}
+    every = list(readable.values())
+    found = {name: _table_row(context, name, readable.get(name), ages.get(name), every) for name in names}
     if not late:
         found |= {table.name: _directory_row(context, table) for table in all_directories(context)}
     return [found[name] for name in sorted(found)]
@@ -63,14 +64,20 @@ def _lateness(context: Context, tables: Sequence[TableFacts]) -> Mapping[TableNa
     return lateness(context, tables)
 
 
-def _table_row(context: Context, name: TableName, facts: TableFacts | None, lateness: Lateness | None) -> StatusRow:
+def _table_row(
+    context: Context,
+    name: TableName,
+    facts: TableFacts | None,
+    lateness: Lateness | None,
+    tables: Sequence[TableFacts],
+) -> StatusRow:
     now = context.clock()
     try:
         facts = context.catalog.facts(name) if facts is None else facts
         layout = context.catalog.layout(facts)
     except (NotFound, StorageError) as exc:
         return _unreadable(name, exc)
-    health = judge(_iceberg_facts(context, facts, layout, lateness), now=now)
+    health = judge(_iceberg_facts(context, facts, layout, lateness, tables), now=now)
     return _row(health, table_jobs(context, facts, layout.files))
 
 
@@ -124,7 +131,14 @@ def _unreadable(name: TableName, exc: NeveError) -> StatusRow:
     )
 
 
-def _iceberg_facts(context: Context, facts: TableFacts, layout: Layout, lateness: Lateness | None) -> HealthFacts:
+def _iceberg_facts(
+    context: Context,
+    facts: TableFacts,
+    layout: Layout,
+    lateness: Lateness | None,
+    tables: Sequence[TableFacts] | None = None,
+) -> HealthFacts:
+    """`tables` are all of the lake, where the caller has them."""
     settings, target = context.loaded.settings.compaction, target_bytes(context, facts)
     manifests = plan_manifests(layout.manifest_sizes, manifest_target(facts))
     return HealthFacts(
@@ -137,7 +151,7 @@ def _iceberg_facts(context: Context, facts: TableFacts, layout: Layout, lateness
         sorted_by=facts.sort_by[0].term.column if facts.sort_by else None,
         past=Past(
             snapshots=facts.snapshots,
-            expirable=_expirable(context, facts),
+            expirable=_expirable(context, facts, tables),
             manifests=manifests.before,
             manifests_needed=manifests.after,
             manifest_bytes=manifests.bytes,
@@ -148,7 +162,7 @@ def _iceberg_facts(context: Context, facts: TableFacts, layout: Layout, lateness
     )
 
 
-def _expirable(context: Context, facts: TableFacts) -> int:
+def _expirable(context: Context, facts: TableFacts, tables: Sequence[TableFacts] | None) -> int:
     """How many snapshots `neve expire` would take; who needs them is asked only where some are old enough."""
     try:
         policy = policy_of(context, facts)
@@ -157,7 +171,7 @@ def _expirable(context: Context, facts: TableFacts) -> int:
         return 0
     if not plan_expiry(facts, policy, (), now=context.clock()).gone:
         return 0
-    return len(plan_of(context, facts, policy).gone)
+    return len(plan_of(context, facts, policy, tables=tables).gone)
 
 
 def _directory_facts(context: Context, table: DirectoryTable, found: Contents) -> HealthFacts:

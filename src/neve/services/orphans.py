@@ -114,13 +114,17 @@ def _refuse_foreign(context: Context, facts: TableFacts) -> None:
 
 
 def _scan(context: Context, facts: TableFacts, request: OrphanRequest) -> tuple[TableFacts, Orphans]:
-    """Lists first and reads the metadata after, so that what is committed in between is named."""
+    """Lists first and reads the metadata after, so that what is committed in between is named.
+
+    What was named before and still is must be listed: where paths cannot be compared, all would look like orphans.
+    """
     reach = context.catalog.reach()
     for _ in range(_TRIES):
+        earlier = _own_names(context, facts, reach)
         before = cut_off(context.clock(), request.older_than, _began(context, facts))
         listed = list(context.catalog.files.listing(facts.location))
         facts = look_again(context, facts)
-        named = _named(context, facts, reach)
+        named = _named(context, facts, reach, earlier)
         found = find_orphans(listed, named, before=before)
         now = look_again(context, facts)
         if now.metadata_location == facts.metadata_location or not found.found:
@@ -129,17 +133,22 @@ def _scan(context: Context, facts: TableFacts, request: OrphanRequest) -> tuple[
     raise CommitConflict(f"{facts.name} is being changed all the time", hint="try again later")
 
 
-def _named(context: Context, facts: TableFacts, reach: Reach) -> Named:
+def _own_names(context: Context, facts: TableFacts, reach: Reach) -> set[str]:
+    return {canonical(path) for path in context.catalog.named_files(facts.metadata_location, reach)}
+
+
+def _named(context: Context, facts: TableFacts, reach: Reach, earlier: set[str]) -> Named:
     """What must stay: all that this table and its neighbours name, and the folders of those within."""
     own = canonical_folder(facts.location)
-    metadata = canonical(facts.metadata_location)
-    files = {canonical(path) for path in context.catalog.named_files(facts.metadata_location, reach)}
+    files = _own_names(context, facts, reach)
+    log = {canonical(path) for path in context.catalog.earlier_metadata(facts.metadata_location)}
+    sure = {path for path in (files & earlier) - log if path.startswith(f"{own}/")}
     folders = set()
     for other in others_around(context, facts):
         files |= {canonical(path) for path in _names_of(context, other, reach)}
         within = (canonical_folder(folder) for folder in other.folders)
         folders |= {folder for folder in within if folder.startswith(f"{own}/")}
-    return Named(files=files, folders=folders, must_be_listed=metadata if metadata.startswith(f"{own}/") else None)
+    return Named(files=files, folders=folders, must_be_listed=sure)
 
 
 def _names_of(context: Context, other: Neighbour, reach: Reach) -> list[str]:
