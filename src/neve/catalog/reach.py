@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from neve.catalog.avro import read_records
 from neve.catalog.files import Files
@@ -16,7 +17,9 @@ _UNREAD = (
     *("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"),
     *("split_offsets", "key_metadata", "partitions"),
 )
+_READERS = 8
 Json = Mapping[str, Any]
+T = TypeVar("T")
 
 
 @dataclass
@@ -31,6 +34,7 @@ class Reach:
         """The files that would be named by nothing any more without these snapshots; each once, by its path."""
         gone = [item for item in metadata.get("snapshots", ()) if item["snapshot-id"] in snapshots]
         kept = [item for item in metadata.get("snapshots", ()) if item["snapshot-id"] not in snapshots]
+        self._read_lists(metadata.get("snapshots", ()))
         statistics = _less(_statistics(metadata, snapshots), _statistics(metadata, _ids(kept)))
         lists = _less(map(self._list, gone), map(self._list, kept))
         theirs = {file.path: file for item in kept for file in self._manifests_of(item)}
@@ -46,6 +50,7 @@ class Reach:
         snapshots = metadata.get("snapshots", ())
         yield from _statistics(metadata, None)
         manifests: dict[str, StoredFile] = {}
+        self._read_lists(snapshots)
         for item in snapshots:
             yield self._list(item)
             manifests |= {file.path: file for file in self._manifests_of(item)}
@@ -67,23 +72,29 @@ class Reach:
         location = snapshot.get("manifest-list")
         if location is None:
             return [StoredFile(path, "manifest", self.files.size(path) or 0) for path in snapshot.get("manifests", ())]
-        if location not in self._lists:
-            try:
-                self._lists[location] = [
-                    StoredFile(record["manifest_path"], "manifest", record["manifest_length"])
-                    for record in read_records(location, self.files.read(location), without=_UNREAD)
-                ]
-            except (KeyError, TypeError) as exc:
-                raise StorageError(f"{location} lists manifests that Névé cannot read ({exc!r})") from exc
         return self._lists[location]
 
     def _live(self, manifests: Iterable[StoredFile]) -> Iterator[StoredFile]:
-        for manifest in manifests:
-            if manifest.path not in self._manifests:
-                self._manifests[manifest.path] = self._read(manifest.path)
-            yield from self._manifests[manifest.path]
+        paths = [manifest.path for manifest in manifests]
+        _read_ahead(self._manifests, paths, self._read_manifest)
+        for path in paths:
+            yield from self._manifests[path]
 
-    def _read(self, manifest: str) -> list[StoredFile]:
+    def _read_lists(self, snapshots: Iterable[Json]) -> None:
+        _read_ahead(
+            self._lists, [item["manifest-list"] for item in snapshots if "manifest-list" in item], self._read_list
+        )
+
+    def _read_list(self, location: str) -> list[StoredFile]:
+        try:
+            return [
+                StoredFile(record["manifest_path"], "manifest", record["manifest_length"])
+                for record in read_records(location, self.files.read(location), without=_UNREAD)
+            ]
+        except (KeyError, TypeError) as exc:
+            raise StorageError(f"{location} lists manifests that Névé cannot read ({exc!r})") from exc
+
+    def _read_manifest(self, manifest: str) -> list[StoredFile]:
         try:
             return [
                 StoredFile(
@@ -96,6 +107,13 @@ class Reach:
             ]
         except (KeyError, TypeError) as exc:
             raise StorageError(f"{manifest} lists files that Névé cannot read ({exc!r})") from exc
+
+
+def _read_ahead(known: dict[str, T], locations: Iterable[str], read: Callable[[str], T]) -> None:
+    """Reads what is not known yet, several at once: on an object store each is a journey of its own."""
+    missing = [location for location in dict.fromkeys(locations) if location not in known]
+    with ThreadPoolExecutor(_READERS) as pool:
+        known.update(zip(missing, pool.map(read, missing), strict=True))
 
 
 def _ids(snapshots: Iterable[Json]) -> frozenset[int]:

@@ -41,8 +41,8 @@ def expire(
     }
     if not dry_run and target.expiry_keeps_less(**asked) and not yes:  # type: ignore[arg-type]
         plan = target.expire(**asked, dry_run=True)  # type: ignore[arg-type]
-        if not plan.expired:
-            emit(plan.model_copy(update={"dry_run": False}))
+        if plan.reason is not None:
+            emit(plan)
             return
         confirm(
             f"Remove {len(plan.expired):,} snapshots of {plan.table} for ever: less is kept than its policy says.",

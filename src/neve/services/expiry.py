@@ -43,7 +43,7 @@ from neve.services.runs import Progress, recorded
 from neve.services.shared import others_around
 
 _AMONG = 20
-"""So many of the snapshots that go are recorded with the run: if they are gone, it was made."""
+"""So many of what goes are recorded with the run: if they are gone, it was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +99,7 @@ def expire_snapshots(context: Context, request: ExpireRequest) -> ExpireReceipt:
     what: dict[str, JsonValue] = {
         "snapshots": len(found.plan.gone),
         "among": [snapshot.id for snapshot in found.plan.gone[:_AMONG]],
+        "references": [reference.name for reference in found.plan.references_gone[:_AMONG]],
     }
     current = facts.current_snapshot_id
     with recorded(context, "expire", request.table, plan=what, snapshot_before=current) as run:
