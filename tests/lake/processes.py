@@ -161,6 +161,7 @@ def do(lake: Any, verb: str, *words: str) -> None:
         "append": lambda name: append(lake, name, [{"id": 99, "v": "rival"}]),
         "tag": lambda name, label: lake.table(name).tag(label),
         "namespace": lake.namespaces.create,
+        "expire": lambda name: lake.table(name).expire(older_than="0"),
     }
     deeds[verb](*words)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.lake.lakes import check_healthy, facts, names
+from tests.lake.lakes import append, check_healthy, facts, make, names
 from tests.postgres import Cluster
 
 from neve.errors import (
@@ -183,3 +183,22 @@ def test_names_that_change_what_they_mean_in_one_step(anywhere: Lake) -> None:
     assert catalog.supersede(one, aside, expected=base)
     assert (facts(lake, "one").properties["built"], catalog.exists(aside)) == ("aside", False)
     catalog.forget_aside(aside)
+
+
+def test_expiry_and_orphans_anywhere(anywhere: Lake) -> None:
+    """Snapshots go in one commit, whoever the catalog is, and so do the files that only they had."""
+    table = make(anywhere)
+    first = append(anywhere, "t", [{"id": 0, "v": "x"}])
+    others = [append(anywhere, "t", [{"id": number, "v": "x"}]) for number in (1, 2)]
+    table.tag("v1", at=str(first))
+    stale = facts(anywhere, "t")
+    table.set({"owner": "me"})
+    catalog, now = anywhere._context.catalog, anywhere._context.clock()
+    assert not catalog.remove_snapshots(stale, [others[0]], [], now=now), "the table was changed meanwhile"
+    found = table.expire(older_than="0")
+    assert found.expired == others[:1]
+    assert {row.snapshot for row in table.history()} == {first, others[1]}
+    assert [row.name for row in table.references()] == ["main", "v1"]
+    assert (found.files_removed, [item.kind for item in found.removed]) == (1, ["manifest_list"])
+    assert all(Path(file.path).exists() for file in table.files())
+    assert table.orphans().files == 0

@@ -19,7 +19,6 @@ from neve.catalog.files import Files
 from neve.lake import Lake, LakeTable
 from neve.model.health import StatusRow
 from neve.model.names import TableName
-from neve.plan.freshness import expirable
 from neve.plan.health import command_for
 from neve.services.specs import alterations_from_words
 
@@ -311,14 +310,3 @@ def test_an_empty_folder_and_one_that_is_gone(lake: Lake) -> None:
         path.unlink() if path.is_file() else path.rmdir()
     (lake.root / "days").rmdir()
     assert status(lake)["days"].state == "unreadable"
-
-
-def test_snapshots_that_may_go(lake: Lake) -> None:
-    table = make(lake)
-    first, *_ = (append(lake, "t", [{"id": number, "v": "x"}]) for number in range(4))
-    table.tag("kept", at=str(first))
-    now = datetime.now(UTC)
-    assert expirable(facts(lake, "t"), now) == 0
-    assert expirable(facts(lake, "t"), now + timedelta(days=6)) == 2, "neither the current nor the tagged one"
-    table.set({"history.expire.max-snapshot-age-ms": str(7 * 86_400_000)})
-    assert expirable(facts(lake, "t"), now + timedelta(days=6)) == 0

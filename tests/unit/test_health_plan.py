@@ -17,11 +17,7 @@ from neve.model.names import TableName
 from neve.plan.health import MANY_SMALL_FILES, HealthFacts, Lateness, Past, judge, state_of
 from neve.plan.measures import MIB, meetings, size_classes, write_rate
 
-COMPACT = "neve compact t"
-EXPIRE, MANIFESTS = (
-    f"neve sql --write '{call}'"
-    for call in ('CALL lake.system.expire_snapshots("t")', 'CALL lake.system.rewrite_manifests("t")')
-)
+COMPACT, EXPIRE, MANIFESTS = "neve compact t", "neve expire t", "neve manifests t"
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 TARGET, SMALL = 128 * MIB, 64 * MIB
 NO_PAST = Past(snapshots=(), expirable=0, manifests=0, manifest_bytes=0, metadata_bytes=0)
@@ -205,7 +201,7 @@ def test_snapshots_cost_and_are_expired_only_when_old() -> None:
     assert (action.kind, action.command, action.gain_points) == (
         "expire",
         EXPIRE,
-        5,
+        1,
     )
     assert (action.gain, action.cost_bytes) == ("40 snapshots go, and the files that only they hold", 1000)
 

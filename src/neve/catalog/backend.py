@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -53,6 +53,14 @@ class Backend(Protocol):
 
     def drop(self, name: TableName, *, expected: str) -> bool:
         """Forgets the table, leaves its files; false when the name no longer points at the expected metadata."""
+
+    def remove_snapshots(
+        self, name: TableName, snapshots: Collection[int], references: Collection[str], *, expected: str, now_ms: int
+    ) -> bool:
+        """Takes snapshots and references off, files stay; false when the name does not point at the expected metadata.
+
+        A reference that somebody else makes meanwhile counts as a change, where the catalog can tell.
+        """
 
     def add_namespace(self, namespace: Namespace) -> bool:
         """False when it is there."""

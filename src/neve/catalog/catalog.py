@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from neve.catalog.backend import Backend
 from neve.catalog.entries import read_table_files
-from neve.catalog.facts import partition_columns, read_layout, read_metadata, table_facts
+from neve.catalog.facts import (
+    partition_columns,
+    read_layout,
+    read_manifest_sizes,
+    read_metadata,
+    table_facts,
+)
 from neve.catalog.files import Files
 from neve.catalog.lineage import table_lineage
 from neve.catalog.manifests import read_manifest, read_manifest_list
+from neve.catalog.reach import Reach
 from neve.catalog.rows import CatalogRows
+from neve.catalog.statistics import read_statistics
 from neve.config import CommitSettings, LoadedSettings
 from neve.config.connections import SQL_CATALOGS, arrow_s3, pyiceberg_properties, sql_catalog_uri
 from neve.database import open_database
@@ -30,8 +39,9 @@ from neve.errors import (
     nearest,
 )
 from neve.model.changes import Lineage, LiveFile, Manifest, SnapshotStep
-from neve.model.facts import FileFact, Layout, TableFacts
+from neve.model.facts import FileFact, Layout, ManifestSize, TableFacts
 from neve.model.names import Namespace, TableName, is_aside
+from neve.model.retention import ColumnStatistics, StoredFile
 from neve.model.rewrites import TableFiles
 from neve.model.specs import Alteration, TableSpec
 
@@ -89,9 +99,10 @@ class Catalog:
             raise self.unknown(name)
         return location
 
-    def metadata_locations(self) -> dict[TableName, str]:
-        """Where the current metadata of every table lies."""
-        return {name: place for name, place in self._backend.metadata_locations().items() if not is_aside(name)}
+    def metadata_locations(self, *, aside: bool = False) -> dict[TableName, str]:
+        """Where the current metadata of every table lies; with `aside`, of those that are being built too."""
+        found = self._backend.metadata_locations()
+        return {name: place for name, place in found.items() if aside or not is_aside(name)}
 
     def facts(self, name: TableName) -> TableFacts:
         loaded = self._backend.load(name)
@@ -128,6 +139,14 @@ class Catalog:
         if facts.current is None:
             return Layout(metadata_bytes=len(self.files.read(facts.metadata_location)))
         return read_layout(facts.metadata_location, facts.current, self.files.read)
+
+    def manifest_sizes(self, facts: TableFacts) -> tuple[ManifestSize, ...]:
+        """The manifests of a table's current snapshot."""
+        return () if facts.current is None else read_manifest_sizes(facts.current, self.files.read)
+
+    def statistics(self, facts: TableFacts) -> list[ColumnStatistics]:
+        """How many distinct values columns have, of the newest snapshot that somebody counted them for."""
+        return read_statistics(facts, self._metadata(facts))
 
     def live_files(self, facts: TableFacts) -> list[FileFact]:
         """The current files of a table."""
@@ -249,6 +268,50 @@ class Catalog:
             table.manage_snapshots().set_current_snapshot(snapshot_id).commit()
 
         self._manage(name, change)
+
+    def only_through(self, facts: TableFacts, snapshots: Collection[int], reach: Reach) -> list[StoredFile]:
+        """Files that nothing in a table would name any more without these snapshots, each with its size.
+
+        Raises:
+            StalePlan: the table was changed since these facts.
+        """
+        found = reach.only_through(self._metadata(facts), frozenset(snapshots))
+        return [reach.sized(file) for file in found]
+
+    def named_files(self, metadata_location: str, reach: Reach) -> list[str]:
+        """Every file that a table's metadata leads to: of all snapshots, its statistics, and earlier metadata.
+
+        No catalog need know the metadata: a deleted table may come back.
+        """
+        found = reach.everything(read_metadata(metadata_location, self.files.read))
+        log = self.earlier_metadata(metadata_location)
+        return [metadata_location, *log, *(file.path for file in found if file.path)]
+
+    def earlier_metadata(self, metadata_location: str) -> list[str]:
+        """The metadata files that a table's log names; some may have been removed."""
+        metadata = read_metadata(metadata_location, self.files.read)
+        return [entry["metadata-file"] for entry in metadata.get("metadata-log", ())]
+
+    def reach(self) -> Reach:
+        """A reader of what tables name; it reads each file of metadata once."""
+        return Reach(self.files)
+
+    def remove_snapshots(
+        self, facts: TableFacts, snapshots: Collection[int], references: Collection[str], *, now: datetime
+    ) -> bool:
+        """Takes snapshots and references off in one commit; files stay. False when the table was changed meanwhile."""
+        now_ms = round(now.timestamp() * 1000)
+        return self._backend.remove_snapshots(
+            facts.name, snapshots, references, expected=facts.metadata_location, now_ms=now_ms
+        )
+
+    def _metadata(self, facts: TableFacts) -> Mapping[str, Any]:
+        loaded = self._backend.load(facts.name)
+        if loaded is None:
+            raise self.unknown(facts.name)
+        if loaded.location != facts.metadata_location:
+            raise StalePlan(f"{facts.name} was changed meanwhile", hint="look at it and decide again")
+        return loaded.metadata
 
     def create_tag(self, name: TableName, tag: str, *, snapshot_id: int) -> None:
         def change(table: Table) -> None:

@@ -23,6 +23,7 @@ from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrd
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 from pyiceberg.transforms import parse_transform
 
+from neve.catalog.expiring import next_location
 from neve.catalog.facts import load_current, read_metadata
 from neve.catalog.files import Files
 from neve.catalog.merge import merge
@@ -50,7 +51,7 @@ class MetadataCommitter:
         """Writes the first metadata of a table; nothing is registered yet. Where it lies."""
         metadata = build_metadata(spec, location=location, properties=properties)
         target = f"{location}/metadata/00000-{uuid.uuid4()}.metadata.json"
-        self._files.write_new(target, _encode(as_json(metadata)))
+        self._files.write_new(target, encode(as_json(metadata)))
         return target
 
     def load_table(self, identifier: tuple[str, ...]) -> Table:
@@ -78,8 +79,8 @@ class MetadataCommitter:
             return CommitTableResponse(metadata=updated, metadata_location=current.metadata_location)
         original = read_metadata(current.metadata_location, self._files.read)
         content = merge(dict(original), as_json(current.metadata), as_json(updated))
-        target = _next_location(updated, current.metadata_location)
-        self._files.write_new(target, _encode(content))
+        target = next_location(updated.properties, updated.location, current.metadata_location)
+        self._files.write_new(target, encode(content))
         if not self._rows.replace(name, expected=current.metadata_location, location=target):
             self._files.remove(target)
             raise CommitFailedException(f"{name} was changed by somebody else")
@@ -143,14 +144,7 @@ def _sort_order(spec: TableSpec, schema: Schema) -> SortOrder:
     )
 
 
-def _next_location(metadata: TableMetadata, current: str) -> str:
-    folder = metadata.properties.get("write.metadata.path", f"{metadata.location}/metadata").rstrip("/")
-    version = current.rsplit("/", 1)[-1].partition("-")[0].removeprefix("v")
-    number = int(version) + 1 if version.isdecimal() else 1
-    return f"{folder}/{number:05d}-{uuid.uuid4()}.metadata.json"
-
-
-def _encode(content: object) -> bytes:
+def encode(content: object) -> bytes:
     if not isinstance(content, dict):
         raise StorageError("table metadata must be a JSON object")
     return json.dumps(content).encode()

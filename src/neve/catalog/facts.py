@@ -18,7 +18,7 @@ from neve.catalog.backend import Loaded
 from neve.catalog.files import Reader
 from neve.errors import StorageError
 from neve.model.bounds import Bounded, bounds_of
-from neve.model.facts import FileFact, Layout, Reference, Snapshot, TableFacts, instant
+from neve.model.facts import FileFact, Layout, ManifestSize, Reference, Snapshot, TableFacts, instant
 from neve.model.ingest import INGEST_DATE
 from neve.model.layout import SortField, Transform
 from neve.model.names import TableName
@@ -28,6 +28,7 @@ _CONTENT = {0: "data", 1: "position_deletes", 2: "equality_deletes"}
 _DELETED = 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = 12
+_LONGEST = timedelta(days=365_000) // timedelta(milliseconds=1)
 _NAIVE = "without-zone"
 _UNREAD = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "split_offsets", "key_metadata")
 _ORDERED = ("identity", "truncate", "year", "month", "day", "hour")
@@ -110,11 +111,26 @@ def _facts(name: TableName, metadata_location: str, metadata: Mapping[str, Any])
         made_current=tuple(
             (instant(entry["timestamp-ms"]), int(entry["snapshot-id"])) for entry in metadata.get("snapshot-log", ())
         ),
-        references=tuple(
-            Reference(name=name, kind=ref["type"], snapshot_id=int(ref["snapshot-id"]))
-            for name, ref in sorted(metadata.get("refs", {}).items())
-        ),
+        references=tuple(_reference(name, ref) for name, ref in sorted(metadata.get("refs", {}).items())),
     )
+
+
+def _reference(name: str, json: Mapping[str, Any]) -> Reference:
+    return Reference(
+        name=name,
+        kind=json["type"],
+        snapshot_id=int(json["snapshot-id"]),
+        max_age=_age(json.get("max-ref-age-ms")),
+        max_snapshot_age=_age(json.get("max-snapshot-age-ms")),
+        min_snapshots=json.get("min-snapshots-to-keep"),
+    )
+
+
+def _age(milliseconds: int | None) -> timedelta | None:
+    """Some writers say "for ever" by the greatest number that there is, which is longer than we can count."""
+    if milliseconds is None:
+        return None
+    return timedelta(milliseconds=min(milliseconds, _LONGEST))
 
 
 def read_layout(metadata_location: str, snapshot: Snapshot, read: Reader) -> Layout:
@@ -125,13 +141,26 @@ def read_layout(metadata_location: str, snapshot: Snapshot, read: Reader) -> Lay
     try:
         return Layout(
             files=tuple(_live_files(metadata, manifests, read)),
-            manifests=len(manifests),
-            manifest_bytes=sum(manifest["manifest_length"] for manifest in manifests),
+            manifest_sizes=tuple(map(_manifest_size, manifests)),
             metadata_bytes=len(content),
         )
     except (KeyError, StopIteration, TypeError, ValueError) as exc:
         what = f"{type(exc).__name__}: {exc}"
         raise StorageError(f"{snapshot.manifest_list} lists files that Névé cannot read ({what})") from exc
+
+
+def read_manifest_sizes(snapshot: Snapshot, read: Reader) -> tuple[ManifestSize, ...]:
+    """The manifests of a snapshot, from its list alone."""
+    try:
+        return tuple(map(_manifest_size, read_records(snapshot.manifest_list, read(snapshot.manifest_list))))
+    except (KeyError, TypeError) as exc:
+        raise StorageError(f"{snapshot.manifest_list} lists manifests that Névé cannot read ({exc!r})") from exc
+
+
+def _manifest_size(record: Mapping[str, Any]) -> ManifestSize:
+    return ManifestSize(
+        spec_id=record["partition_spec_id"], deletes=record.get("content") == 1, bytes=record["manifest_length"]
+    )
 
 
 def _live_files(metadata: Mapping[str, Any], manifests: list[Mapping[str, Any]], read: Reader) -> Iterator[FileFact]:

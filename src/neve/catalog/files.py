@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from datetime import UTC, datetime
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit
 
 from neve.errors import StorageError
+from neve.model.retention import Listed
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
+
+_REMOVERS = 8
+_S3 = ("s3", "s3a", "s3n")
 
 
 def local_path(location: str) -> Path | None:
@@ -29,6 +35,32 @@ def local_path(location: str) -> Path | None:
     if location.startswith("file:"):
         return Path("/" + location.removeprefix("file:").lstrip("/"))
     return None
+
+
+def canonical(location: str) -> str:
+    """One spelling for a file, however it is written: `file:/a`, `file:///a` and `/a`, `s3a://b/k` and `s3://b/k`.
+
+    Its folder is followed through links; the file is not, as files are known by their own names.
+
+    >>> canonical("s3a://b//k"), canonical("s3://b/k/")
+    ('s3://b//k', 's3://b/k')
+    """
+    path = local_path(location)
+    if path is not None:
+        return str(_real_folder(str(path.parent)) / path.name)
+    scheme, separator, rest = location.partition("://")
+    return f"{'s3' if scheme in _S3 else scheme}{separator}{rest}".rstrip("/")
+
+
+def canonical_folder(location: str) -> str:
+    """The same for a folder, which is followed through links whole."""
+    path = local_path(location)
+    return canonical(location) if path is None else str(_real_folder(str(path)))
+
+
+@lru_cache(maxsize=10_000)
+def _real_folder(folder: str) -> Path:
+    return Path(os.path.realpath(folder))
 
 
 @dataclass(frozen=True)
@@ -85,6 +117,22 @@ class Files:
         listed = self._s3.get_file_info(FileSelector(key, allow_not_found=True, recursive=True))
         return [f"{scheme}://{info.path}" for info in listed if info.type == FileType.File]
 
+    def listing(self, location: str) -> Iterator[Listed]:
+        """Every file below a folder, hidden ones too, by its canonical path; none when there is no such folder."""
+        path = local_path(location)
+        try:
+            yield from _walk(Path(canonical_folder(location))) if path is not None else self._listing_s3(location)
+        except OSError as exc:
+            raise StorageError(f"cannot list {location}: {_why(exc)}") from exc
+
+    def _listing_s3(self, location: str) -> Iterator[Listed]:
+        from pyarrow.fs import FileSelector, FileType
+
+        selector = FileSelector(self._key(location).rstrip("/"), allow_not_found=True, recursive=True)
+        for info in self._s3.get_file_info(selector):
+            if info.type == FileType.File:
+                yield Listed(f"s3://{info.path}", info.size or 0, info.mtime)
+
     def write_new(self, location: str, content: bytes) -> None:
         """Writes a file that nobody has written before; the name must be unique by itself."""
         path = local_path(location)
@@ -107,12 +155,45 @@ class Files:
         try:
             if path is not None:
                 path.unlink(missing_ok=True)
+                path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum of it
             else:
                 self._s3.delete_file(self._key(location))
         except FileNotFoundError:
             return
         except OSError as exc:
             raise StorageError(f"cannot remove {location}: {_why(exc)}") from exc
+
+    def remove_all(self, locations: Sequence[str]) -> list[str]:
+        """Removes files, several at once where each takes a journey; those that could not be removed."""
+        with ThreadPoolExecutor(_REMOVERS) as pool:
+            done = pool.map(self._is_removed, locations)
+            return [location for location, removed in zip(locations, done, strict=True) if not removed]
+
+    def _is_removed(self, location: str) -> bool:
+        try:
+            self.remove(location)
+        except StorageError:
+            return False
+        return True
+
+    def size(self, location: str) -> int | None:
+        """Bytes; None when it is not there."""
+        path = local_path(location)
+        try:
+            if path is not None:
+                return path.stat().st_size
+            size: int | None = self._s3.get_file_info(self._key(location)).size
+            return size
+        except FileNotFoundError:
+            return None
+        except OSError as exc:
+            raise StorageError(f"cannot look at {location}: {_why(exc)}") from exc
+
+    @staticmethod
+    def inside(folder: str) -> Callable[[str], bool]:
+        """Whether a place lies in a folder, however both are written."""
+        root = f"{canonical_folder(folder)}/"
+        return lambda location: canonical(location).startswith(root)
 
     def exists(self, location: str) -> bool:
         path = local_path(location)
@@ -160,9 +241,19 @@ class Files:
     @staticmethod
     def _key(location: str) -> str:
         parts = urlsplit(location)
-        if parts.scheme not in ("s3", "s3a", "s3n"):
+        if parts.scheme not in _S3:
             raise StorageError(f"cannot reach {location}", hint="a warehouse is a local folder or s3://bucket/prefix")
         return f"{parts.netloc}{parts.path}"
+
+
+def _walk(folder: Path) -> Iterator[Listed]:
+    """Links are not followed: what they lead to is somebody else's."""
+    for at, _, names in os.walk(folder, onerror=_raise):
+        for name in names:
+            path = Path(at, name)
+            with suppress(FileNotFoundError):  # it goes while we look
+                found = path.lstat()
+                yield Listed(str(path), found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
 
 
 def _holds_a_file(path: Path) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -136,6 +136,41 @@ class RemoteBackend:
         try:
             self._catalog.drop_table(name.identifier)
         except NoSuchTableError:
+            return False
+        return True
+
+    def remove_snapshots(
+        self,
+        name: TableName,
+        snapshots: Collection[int],
+        references: Collection[str],
+        *,
+        expected: str,
+        now_ms: int,  # noqa: ARG002
+    ) -> bool:
+        """These catalogs make the change and set the time themselves; what they are told to check are references."""
+        from pyiceberg.exceptions import CommitFailedException
+        from pyiceberg.table.update import (
+            AssertRefSnapshotId,
+            AssertTableUUID,
+            RemoveSnapshotRefUpdate,
+            RemoveSnapshotsUpdate,
+            TableUpdate,
+        )
+
+        table = self.open_table(name)
+        if table.metadata_location != expected:
+            return False
+        checks = [
+            AssertRefSnapshotId(ref=ref, snapshot_id=found.snapshot_id) for ref, found in table.metadata.refs.items()
+        ]
+        updates: list[TableUpdate] = [
+            *(RemoveSnapshotRefUpdate(ref_name=reference) for reference in references),
+            *([RemoveSnapshotsUpdate(snapshot_ids=list(snapshots))] if snapshots else []),
+        ]
+        try:
+            self._catalog.commit_table(table, (AssertTableUUID(uuid=table.metadata.table_uuid), *checks), (*updates,))
+        except CommitFailedException:
             return False
         return True
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from neve.catalog.backend import Loaded
-from neve.catalog.facts import load_current
+from neve.catalog.expiring import fallen_off, next_location, without_snapshots
+from neve.catalog.facts import load_current, read_metadata
 from neve.catalog.files import Files
 from neve.catalog.rows import CatalogRows
 from neve.errors import AlreadyExists
@@ -70,6 +72,21 @@ class SqlBackend:
 
     def drop(self, name: TableName, *, expected: str) -> bool:
         return self._rows.delete(name, expected=expected)
+
+    def remove_snapshots(
+        self, name: TableName, snapshots: Collection[int], references: Collection[str], *, expected: str, now_ms: int
+    ) -> bool:
+        if self._rows.metadata_location(name) != expected:
+            return False
+        before = read_metadata(expected, self._files.read)
+        after = without_snapshots(before, snapshots, references, location=expected, now_ms=now_ms)
+        target = next_location(after.get("properties", {}), after["location"], expected)
+        self._files.write_new(target, json.dumps(after).encode())
+        if not self._rows.replace(name, expected=expected, location=target):
+            self._files.remove(target)
+            return False
+        self._files.remove_all(fallen_off(before, after))
+        return True
 
     def add_namespace(self, namespace: Namespace) -> bool:
         return self._rows.add_namespace(namespace)

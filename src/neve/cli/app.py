@@ -102,9 +102,11 @@ for _name, _help in {
     "runs": "What was done, when, and how it ended.",
 }.items():
     app.add_typer(importlib.import_module(f"neve.cli.{_name}").app, name=_name, help=_help)
-for _name in ("ingest", "landing", "compact", "changes"):
+for _name in ("ingest", "landing", "compact", "changes", "retention"):
     importlib.import_module(f"neve.cli.{_name}")
 app.command("compact", cls=Command)(importlib.import_module("neve.cli.compact").compact)
+for _name in ("expire", "orphans", "manifests", "rewrite-deletes", "stats"):
+    app.command(_name, cls=Command)(getattr(importlib.import_module("neve.cli.retention"), _name.replace("-", "_")))
 for _name in ("delete", "update", "upsert", "dedupe"):
     app.command(_name, cls=Command)(getattr(importlib.import_module("neve.cli.rows"), _name))
 

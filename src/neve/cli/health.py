@@ -55,7 +55,14 @@ def _lines(health: TableHealth) -> Iterator[tuple[str, object]]:
             "commits",
             f"{writes.last_hour:,} in the last hour, {writes.last_day:,} in the last day, {writes.per_day:g} a day",
         )
-        yield "orphans", health.orphans_scanned_at or "never scanned"
+        yield "orphans", _orphans(health)
+
+
+def _orphans(health: TableHealth) -> str:
+    if health.orphans_scanned_at is None:
+        return "never scanned"
+    found = f"{health.orphan_files or 0:,} files ({format_bytes(health.orphan_bytes or 0)})"
+    return f"{found} on {health.orphans_scanned_at:%Y-%m-%d %H:%M}"
 
 
 def _size(below: int | None) -> str:

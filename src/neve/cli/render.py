@@ -16,6 +16,7 @@ from neve.cli.health import health_text
 from neve.cli.options import options, say
 from neve.cli.rewrites import rewrite_lines
 from neve.cli.text import block, cell, grid, table
+from neve.cli.tidying import orphan_headline, orphan_table, statistics_table, tidying_headline, tidying_lines, would
 from neve.errors import NeveError
 from neve.model.batching import BatchOutcome
 from neve.model.commands import neve
@@ -27,6 +28,7 @@ from neve.model.ingest import DateRow, IngestReceipt
 from neve.model.periods import date_ranges
 from neve.model.refresh import DynamicRow, RefreshReceipt, RefreshState
 from neve.model.results import Receipt, SnapshotRow, TableDetails, TableStatus
+from neve.model.retention import DeletesReceipt, ExpireReceipt, ManifestReceipt, OrphanReceipt, StatisticsReceipt
 from neve.model.rewrites import RewriteReceipt
 from neve.model.rows import RowReceipt
 from neve.model.runs import Run
@@ -280,10 +282,15 @@ def _emit_receipt(receipt: Receipt) -> None:
         detail = receipt.reason.detail if receipt.reason else ""
         _print(f"{_MARKS[receipt.state]} {receipt.table} {receipt.state}: {detail}")
         return
-    if receipt.reason is not None and receipt.run_id is None and not receipt.dry_run:
+    if isinstance(receipt, StatisticsReceipt) and receipt.columns:
+        _print(statistics_table(receipt))
+    if isinstance(receipt, OrphanReceipt) and receipt.orphans:
+        _print(orphan_table(receipt))
+    elif receipt.reason is not None and receipt.run_id is None and not receipt.dry_run:
         skipped = receipt.reason.code == "no_files" and not isinstance(receipt, RewriteReceipt)
         word = "skipped" if skipped else "nothing to do"
-        about = f" for {receipt.table}" if isinstance(receipt, RefreshReceipt | RewriteReceipt) else ""
+        named = isinstance(receipt, RefreshReceipt | OrphanReceipt | RewriteReceipt)
+        about = f" for {receipt.table}" if named else ""
         _print(f"= {word}{about}: {receipt.reason.detail}")
         return
     _print(_headline(receipt))
@@ -301,12 +308,14 @@ def _emit_receipt(receipt: Receipt) -> None:
 
 
 def _headline(receipt: Receipt) -> str:
+    if isinstance(receipt, OrphanReceipt):
+        return orphan_headline(receipt)
     if isinstance(receipt, RefreshReceipt) and receipt.dry_run:
         return f"Would refresh {receipt.table}: {receipt.refresh}. Nothing was changed."
     if isinstance(receipt, RowReceipt):
         return f"{'Would have' if receipt.dry_run else '✓'} {_changed_rows(receipt)} of {receipt.table}"
     if receipt.dry_run:
-        return f"Would {receipt.action} {receipt.table}. Nothing was changed."
+        return f"Would {would(receipt.action)} {receipt.table}. Nothing was changed."
     match receipt:
         case IngestReceipt():
             return f"✓ Ingested {receipt.rows_ingested:,} rows\nDestination: {receipt.destination}"
@@ -317,6 +326,8 @@ def _headline(receipt: Receipt) -> str:
             return f"✓ {receipt.table} compacted: {done}"
         case RefreshReceipt():
             return f"✓ {receipt.table} refreshed: {receipt.refresh}"
+        case ExpireReceipt() | ManifestReceipt() | DeletesReceipt() | StatisticsReceipt():
+            return tidying_headline(receipt)
     return f"✓ {receipt.table} {_DONE.get(receipt.action, receipt.action)}"
 
 
@@ -343,6 +354,8 @@ def _own_lines(receipt: Receipt) -> list[tuple[str, object]]:
             return _compaction_lines(receipt)
         case RewriteReceipt():
             return rewrite_lines(receipt)
+        case ExpireReceipt() | OrphanReceipt() | ManifestReceipt() | DeletesReceipt() | StatisticsReceipt():
+            return tidying_lines(receipt)
         case RefreshReceipt(dry_run=True):
             return [("reason", receipt.reason.detail if receipt.reason else "")]
         case RefreshReceipt():

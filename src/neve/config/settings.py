@@ -23,6 +23,7 @@ from neve.config.values import (
     OptionalStateUri,
     OptionalText,
     OptionalUrl,
+    OrphanAge,
     Packages,
     Properties,
     Text,
@@ -180,6 +181,19 @@ class CompactionSettings(Section):
         return self
 
 
+class RetentionSettings(Section):
+    """How long a table's past is kept. Properties of a table (history.expire.…) are stronger."""
+
+    snapshot_retention_hours: CountOrZero = Field(168, description="snapshots younger than this are kept")
+    min_snapshots_to_keep: Count = Field(1, description="the newest of each branch that are kept, however old")
+    reader_grace: Duration = Field(
+        timedelta(hours=1), description="a snapshot is kept so long after it was current, for queries that still run"
+    )
+    orphan_age: OrphanAge = Field(
+        timedelta(days=7), description="files that no snapshot names are left alone until so old; 24h at least"
+    )
+
+
 class TrashSettings(Section):
     """Deleted tables, and rows as they were before a change."""
 
@@ -215,6 +229,7 @@ class ProfileSection(Section):
     s3: S3Settings = S3Settings()
     write: WriteSettings = WriteSettings()
     compaction: CompactionSettings = CompactionSettings()
+    retention: RetentionSettings = RetentionSettings()
     trash: TrashSettings = TrashSettings()
     commit: CommitSettings = CommitSettings()
 

@@ -66,6 +66,12 @@ def _check_endpoint(value: str) -> str:
     return value
 
 
+def _check_orphan_age(value: timedelta) -> timedelta:
+    if value < timedelta(days=1):
+        raise ValueError("must be 24h or more: younger files may belong to a write that has not been committed yet")
+    return value
+
+
 def _check_coordinate(value: str) -> str:
     if not re.fullmatch(r"[^\s:,]+:[^\s:,]+:[^\s:,]+", value):
         raise ValueError("must be Maven coordinates, as group:artifact:version")
@@ -92,6 +98,7 @@ Duration = Annotated[
     BeforeValidator(_as_duration),
     PlainSerializer(format_duration, return_type=str, when_used="json"),
 ]
+OrphanAge = Annotated[Duration, AfterValidator(_check_orphan_age)]
 
 Packages = tuple[Annotated[Text, AfterValidator(_check_coordinate)], ...]
 Properties = Annotated[

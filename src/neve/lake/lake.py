@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -18,7 +19,9 @@ from neve.model.results import (
     JobRow,
     TableStatus,
 )
+from neve.model.retention import OrphanReceipt
 from neve.model.rewrites import CompactOptions, RewriteReceipt
+from neve.model.units import parse_duration
 from neve.services import lakes, queries, specs, status
 from neve.services.context import Context
 
@@ -127,6 +130,15 @@ class Lake:
         from neve.services.health import lake_status
 
         return lake_status(self._context, late=late)
+
+    def orphans(
+        self, *, older_than: timedelta | str | None = None, delete: bool = False, dry_run: bool = False
+    ) -> list[OrphanReceipt]:
+        """Of every table; and the folders of the warehouse that belong to none, which are only listed."""
+        from neve.services.orphans import all_orphans, ask
+
+        age = parse_duration(older_than) if isinstance(older_than, str) else older_than
+        return all_orphans(self._context, ask(self._context, older_than=age, delete=delete and not dry_run))
 
     def doctor(self, *, repair: bool = False, spark: bool = True) -> list[CheckRow]:
         """Every check; without `spark`, only those that need no JVM."""

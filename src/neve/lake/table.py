@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -23,6 +23,13 @@ from neve.model.results import (
     SnapshotRow,
     TableDetails,
     TableStatus,
+)
+from neve.model.retention import (
+    DeletesReceipt,
+    ExpireReceipt,
+    ManifestReceipt,
+    OrphanReceipt,
+    StatisticsReceipt,
 )
 from neve.model.rewrites import CompactOptions, RewriteReceipt
 from neve.model.rows import RowReceipt
@@ -367,6 +374,66 @@ class LakeTable:
             dry_run=dry_run,
         )
         return compact_period(self._context, request)
+
+    def expire(
+        self,
+        *,
+        older_than: timedelta | str | None = None,
+        retention_hours: float | None = None,
+        keep_last: int | None = None,
+        dry_run: bool = False,
+    ) -> ExpireReceipt:
+        """Removes snapshots that nobody needs any more, and the files that only they hold; says for whom others stay.
+
+        Without an age, the table's property `history.expire.max-snapshot-age-ms` decides, else the setting.
+        """
+        from neve.services.expiry import ask, expire_snapshots
+
+        age = parse_duration(older_than) if isinstance(older_than, str) else older_than
+        request = ask(self.name, older_than=age, retention_hours=retention_hours, keep_last=keep_last, dry_run=dry_run)
+        return expire_snapshots(self._context, request)
+
+    def expiry_keeps_less(
+        self,
+        *,
+        older_than: timedelta | str | None = None,
+        retention_hours: float | None = None,
+        keep_last: int | None = None,
+    ) -> bool:
+        """Whether `expire` with these would keep less than the table and the settings say."""
+        from neve.services.expiry import ask, keeps_less
+
+        age = parse_duration(older_than) if isinstance(older_than, str) else older_than
+        request = ask(self.name, older_than=age, retention_hours=retention_hours, keep_last=keep_last)
+        return keeps_less(self._context, request)
+
+    def orphans(
+        self, *, older_than: timedelta | str | None = None, delete: bool = False, dry_run: bool = False
+    ) -> OrphanReceipt:
+        """Files below the table's folder that nothing names; with `delete` they go, unless it is a dry run."""
+        from neve.services.orphans import ask, table_orphans
+
+        age = parse_duration(older_than) if isinstance(older_than, str) else older_than
+        request = ask(self._context, older_than=age, delete=delete and not dry_run)
+        return table_orphans(self._context, self.name, request)
+
+    def manifests(self, *, dry_run: bool = False) -> ManifestReceipt:
+        """Makes few manifests of many, in the order of partitions."""
+        from neve.services.tidying import tidy_manifests
+
+        return tidy_manifests(self._context, self.name, dry_run=dry_run)
+
+    def rewrite_deletes(self, *, dry_run: bool = False) -> DeletesReceipt:
+        """Makes few files of position deletes, or vectors, and removes those that no data file is left for."""
+        from neve.services.tidying import tidy_deletes
+
+        return tidy_deletes(self._context, self.name, dry_run=dry_run)
+
+    def stats(self, *, columns: Sequence[str] | None = None, dry_run: bool = False) -> StatisticsReceipt:
+        """Counts the distinct values of columns, all plain ones unless named, where they are not counted yet."""
+        from neve.services.tidying import table_statistics
+
+        return table_statistics(self._context, self.name, columns=columns, dry_run=dry_run)
 
     def changes(
         self, since: str | int | None, until: str | int | None = None, *, columns: Sequence[str] | None = None

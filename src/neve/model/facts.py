@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Literal
 
 from neve.model.layout import SortField, Transform
@@ -37,11 +37,14 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A named snapshot: a branch or a tag."""
+    """A named snapshot: a branch or a tag, with what it says of how long it and a branch's snapshots are kept."""
 
     name: str
     kind: Literal["branch", "tag"]
     snapshot_id: int
+    max_age: timedelta | None = None
+    max_snapshot_age: timedelta | None = None
+    min_snapshots: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +110,20 @@ class FileFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestSize:
+    """A manifest of the current snapshot, of data files or of delete files."""
+
+    spec_id: int
+    deletes: bool
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The files of a table's current snapshot, and the metadata that leads to them."""
 
     files: tuple[FileFact, ...] = ()
-    manifests: int = 0
-    manifest_bytes: int = 0
+    manifest_sizes: tuple[ManifestSize, ...] = ()
     metadata_bytes: int = 0
 
 

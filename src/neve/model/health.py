@@ -78,7 +78,7 @@ class TableHealth(Answer):
     """How a table is laid out, from metadata alone. What a plain folder does not have is None.
 
     `skew` is the size of the largest partition beside their average. `orphans_scanned_at` is None when nobody has
-    looked for files that no snapshot knows.
+    looked for files that nothing names; `orphan_files` and `orphan_bytes` are what the last look found and left.
     """
 
     table: str
@@ -106,6 +106,8 @@ class TableHealth(Answer):
     sort: SortOverlap | None
     writes: WriteRate | None
     orphans_scanned_at: datetime | None
+    orphan_files: int | None
+    orphan_bytes: int | None
 
 
 class StatusRow(Answer):

@@ -138,3 +138,27 @@ class CompactionRecord(Record):
     rows_processed: int | None
     compacted_at: AwareDatetime
     run_id: RunId | None
+
+
+class OrphanScan(Record):
+    """The last look for files of a table that nothing names: how many there were of that age and over."""
+
+    table_uuid: str
+    table_name: str
+    scanned_at: AwareDatetime
+    older_than_seconds: int
+    files: int
+    bytes: int
+    run_id: RunId | None = None
+
+
+class Reader(Record):
+    """Somebody who reads these snapshots of a table just now, in a process that can be asked after."""
+
+    reader_id: str
+    table_uuid: str
+    snapshots: tuple[int, ...]
+    purpose: str
+    started_at: AwareDatetime
+    host: str
+    pid: int

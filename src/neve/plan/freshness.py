@@ -100,12 +100,6 @@ def scheduled_failures(history: Iterable[RefreshRecord]) -> int:
     return count
 
 
-def expirable(facts: TableFacts, now: datetime) -> int:
-    """How many snapshots are older than the table keeps them, and nobody refers to."""
-    held = {reference.snapshot_id for reference in facts.references} | {facts.current_snapshot_id}
-    return sum(snapshot.id not in held and now - snapshot.at > kept_for(facts) for snapshot in facts.snapshots)
-
-
 def kept_for(facts: TableFacts) -> timedelta:
     """How long the table keeps snapshots that nobody refers to."""
     given = facts.properties.get(MAX_SNAPSHOT_AGE, "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from math import ceil
@@ -20,6 +20,7 @@ from neve.model.health import Action, ActionKind, Deduction, Deletes, PartitionL
 from neve.model.names import TableName
 from neve.model.refresh import Freshness
 from neve.model.results import Reason
+from neve.model.runs import OrphanScan
 from neve.model.units import format_bytes, format_count
 from neve.plan.measures import (
     MIB,
@@ -32,7 +33,6 @@ from neve.plan.measures import (
     write_rate,
 )
 from neve.plan.rewrites import MANY_DELETED
-from neve.sql.upkeep import upkeep_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,18 @@ WORST = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What an Iceberg table has beside its files. `expirable` snapshots are older than it keeps them."""
+    """What an Iceberg table has beside its files. `expirable` snapshots would go by `neve expire`.
+
+    `manifests_needed` are as few as `neve manifests` would leave; None where they all could share files.
+    """
 
     snapshots: Sequence[Snapshot]
     expirable: int
     manifests: int
     manifest_bytes: int
     metadata_bytes: int
+    manifests_needed: int | None = None
+    scan: OrphanScan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +178,9 @@ def judge(facts: HealthFacts, *, now: datetime) -> TableHealth:
         metadata_bytes=past.metadata_bytes if past else None,
         sort=facts.overlap,
         writes=write_rate(past.snapshots, now) if past else None,
-        orphans_scanned_at=None,
+        orphans_scanned_at=past.scan.scanned_at if past and past.scan else None,
+        orphan_files=past.scan.files if past and past.scan else None,
+        orphan_bytes=past.scan.bytes if past and past.scan else None,
     )
 
 
@@ -187,10 +194,8 @@ def command_for(kind: ActionKind, table: TableName, *, period: str | None = None
         return neve("dynamic", "refresh", table.short)
     if kind == "sort":
         return neve("compact", table.short, "--strategy", "sort")
-    if kind == "compact":
-        how = ["--force"] if force else [] if period is None else ["--period", period]
-        return neve("compact", table.short, *how)
-    return neve("sql", "--write", upkeep_call(kind, table))
+    how = ["--force"] if force else [] if period is None else ["--period", period]
+    return neve(kind, table.short, *how)
 
 
 # --------------------------------------------------------------------------------------------------------- deductions
@@ -256,7 +261,7 @@ def _metadata(facts: HealthFacts) -> list[Deduction]:
     if past is None:
         return []
     expire: ActionKind | None = "expire" if past.expirable else None
-    old = f", {format_count(past.expirable)} older than the table keeps them" if past.expirable else ""
+    old = f", {format_count(past.expirable)} that nobody needs any more" if past.expirable else ""
     return [
         _deduction(
             SNAPSHOTS.deduct(len(past.snapshots)),
@@ -310,8 +315,9 @@ def _action(facts: HealthFacts, deductions: Sequence[Deduction]) -> Action | Non
             points[item.action] = points.get(item.action, 0) + item.points
     if not points:
         return None
-    kind = max(points, key=lambda kind: points[kind])
-    gain = _score([item for item in deductions if item.action != kind]) - _score(deductions)
+    left = {kind: _after(facts, deductions, kind) for kind in points}
+    kind = max(points, key=lambda kind: (_score(left[kind]), points[kind]))
+    gain = _score(left[kind]) - _score(deductions)
     match kind, facts.past:
         case "compact", None:
             return _compact_period(facts, deductions)
@@ -321,6 +327,18 @@ def _action(facts: HealthFacts, deductions: Sequence[Deduction]) -> Action | Non
             return _sort(facts, gain)
         case _:
             return _compact(facts, gain)
+
+
+def _after(facts: HealthFacts, deductions: Sequence[Deduction], kind: ActionKind) -> list[Deduction]:
+    """What would still cost points. Expiry takes only some of the snapshots, and of the metadata in proportion."""
+    rest = [item for item in deductions if item.action != kind]
+    past = facts.past
+    if kind != "expire" or past is None or not past.snapshots:
+        return rest
+    kept = past.snapshots[past.expirable :]
+    size = past.metadata_bytes * len(kept) // len(past.snapshots)
+    found = _metadata(replace(facts, past=replace(past, snapshots=kept, expirable=0, metadata_bytes=size)))
+    return rest + [item for item in found if item.reason.code in ("snapshots", "metadata")]
 
 
 def _refresh(facts: HealthFacts, lateness: Lateness) -> Action:
@@ -437,6 +455,8 @@ def _rewritten(facts: HealthFacts, label: str) -> list[FileFact]:
 
 
 def _manifests_needed(past: Past) -> int:
+    if past.manifests_needed is not None:
+        return past.manifests_needed
     return max(ceil(past.manifest_bytes / MANIFEST_BYTES), min(past.manifests, 1))
 
 

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
 
-from neve.errors import NeveError, NotFound, StorageError
+from neve.errors import InvalidInput, NeveError, NotFound, Refused, StorageError
 from neve.model.directories import DataFile
 from neve.model.facts import FileFact, Layout, TableFacts, partition_label
 from neve.model.health import StatusRow, TableHealth
 from neve.model.names import TableName
 from neve.model.periods import KINDS, period_of
 from neve.model.results import JobRow, Reason
-from neve.plan.freshness import expirable
+from neve.plan.expiry import plan_expiry, refuse_without_gc
 from neve.plan.health import HealthFacts, Lateness, Past, judge
 from neve.plan.measures import MIB, small_file_bytes
 from neve.plan.tables import is_dynamic_table
+from neve.plan.tidying import manifest_target, plan_manifests
 from neve.services.compaction import target_bytes
 from neve.services.context import Context
 from neve.services.directory_tables.compaction import compactable
 from neve.services.directory_tables.look import file_label
 from neve.services.directory_tables.tables import Contents, DirectoryTable, all_directories, contents, find
+from neve.services.expiry import plan_of, policy_of
 from neve.services.look import all_facts
 from neve.services.status import directory_jobs, table_jobs
 
@@ -35,7 +37,7 @@ def table_health(context: Context, name: TableName, file: Path | None = None) ->
         return judge(_directory_facts(context, table, contents(context, table)), now=now)
     facts = context.catalog.facts(name)
     late = _lateness(context, all_facts(context)) if is_dynamic_table(facts) else {}
-    return judge(_iceberg_facts(context, facts, context.catalog.layout(facts), late.get(name), now), now=now)
+    return judge(_iceberg_facts(context, facts, context.catalog.layout(facts), late.get(name)), now=now)
 
 
 def lake_status(context: Context, *, late: bool = False) -> list[StatusRow]:
@@ -43,7 +45,8 @@ def lake_status(context: Context, *, late: bool = False) -> list[StatusRow]:
     readable = {facts.name: facts for facts in all_facts(context)}
     ages = _lateness(context, list(readable.values()))
     names = [name for name in context.catalog.tables() if not late or _is_late(ages.get(name))]
-    found = {name: _table_row(context, name, readable.get(name), ages.get(name)) for name in names}
+    every = list(readable.values())
+    found = {name: _table_row(context, name, readable.get(name), ages.get(name), every) for name in names}
     if not late:
         found |= {table.name: _directory_row(context, table) for table in all_directories(context)}
     return [found[name] for name in sorted(found)]
@@ -61,14 +64,20 @@ def _lateness(context: Context, tables: Sequence[TableFacts]) -> Mapping[TableNa
     return lateness(context, tables)
 
 
-def _table_row(context: Context, name: TableName, facts: TableFacts | None, lateness: Lateness | None) -> StatusRow:
+def _table_row(
+    context: Context,
+    name: TableName,
+    facts: TableFacts | None,
+    lateness: Lateness | None,
+    tables: Sequence[TableFacts],
+) -> StatusRow:
     now = context.clock()
     try:
         facts = context.catalog.facts(name) if facts is None else facts
         layout = context.catalog.layout(facts)
     except (NotFound, StorageError) as exc:
         return _unreadable(name, exc)
-    health = judge(_iceberg_facts(context, facts, layout, lateness, now), now=now)
+    health = judge(_iceberg_facts(context, facts, layout, lateness, tables), now=now)
     return _row(health, table_jobs(context, facts, layout.files))
 
 
@@ -123,9 +132,15 @@ def _unreadable(name: TableName, exc: NeveError) -> StatusRow:
 
 
 def _iceberg_facts(
-    context: Context, facts: TableFacts, layout: Layout, lateness: Lateness | None, now: datetime
+    context: Context,
+    facts: TableFacts,
+    layout: Layout,
+    lateness: Lateness | None,
+    tables: Sequence[TableFacts] | None = None,
 ) -> HealthFacts:
+    """`tables` are all of the lake, where the caller has them."""
     settings, target = context.loaded.settings.compaction, target_bytes(context, facts)
+    manifests = plan_manifests(layout.manifest_sizes, manifest_target(facts))
     return HealthFacts(
         table=facts.name,
         format="iceberg",
@@ -136,13 +151,27 @@ def _iceberg_facts(
         sorted_by=facts.sort_by[0].term.column if facts.sort_by else None,
         past=Past(
             snapshots=facts.snapshots,
-            expirable=expirable(facts, now),
-            manifests=layout.manifests,
-            manifest_bytes=layout.manifest_bytes,
+            expirable=_expirable(context, facts, tables),
+            manifests=manifests.before,
+            manifests_needed=manifests.after,
+            manifest_bytes=manifests.bytes,
             metadata_bytes=layout.metadata_bytes,
+            scan=context.store.scans.get(facts.uuid),
         ),
         lateness=lateness,
     )
+
+
+def _expirable(context: Context, facts: TableFacts, tables: Sequence[TableFacts] | None) -> int:
+    """How many snapshots `neve expire` would take; who needs them is asked only where some are old enough."""
+    try:
+        policy = policy_of(context, facts)
+        refuse_without_gc(facts, verb="expire snapshots of")
+    except (InvalidInput, Refused):  # which says so when it is asked
+        return 0
+    if not plan_expiry(facts, policy, (), now=context.clock()).gone:
+        return 0
+    return len(plan_of(context, facts, policy, tables=tables).gone)
 
 
 def _directory_facts(context: Context, table: DirectoryTable, found: Contents) -> HealthFacts:

@@ -28,13 +28,27 @@ def held_dates(context: Context, facts: TableFacts) -> dict[date, Held]:
     while the snapshot of its run is current, an ancestor, or expired.
     """
     found = {item.date: item for item in held_in_snapshots(facts)}
-    undone = {snapshot.summary.get(RUN_ID) for snapshot in facts.snapshots} - {
-        snapshot.summary.get(RUN_ID) for snapshot in facts.ancestors()
-    }
+    undone = _undone(facts)
     for row in context.store.ingestions.for_table(facts.name.short):
         if row.status == "success" and row.run_id not in undone:
             found.setdefault(row.date, Held(date=row.date, content_hash=row.content_hash, run_id=row.run_id))
     return found
+
+
+def log_undone(context: Context, facts: TableFacts) -> None:
+    """Marks what was rolled back, before its snapshot goes: afterwards nothing but the log could tell."""
+    undone = _undone(facts)
+    for row in context.store.ingestions.for_table(facts.name.short):
+        if row.status == "success" and row.run_id in undone:
+            context.store.ingestions.put(row.model_copy(update={"status": "rolled_back"}))
+
+
+def _undone(facts: TableFacts) -> set[str | None]:
+    """Runs whose snapshots do not lead to the current one. Where expiry broke the way, older ones are unknown."""
+    way = list(facts.ancestors())
+    since = way[-1].sequence_number if way and way[-1].parent_id is not None else None
+    beside = {item.summary.get(RUN_ID) for item in facts.snapshots if since is None or item.sequence_number > since}
+    return beside - {snapshot.summary.get(RUN_ID) for snapshot in way}
 
 
 def log_ingest(

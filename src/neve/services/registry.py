@@ -93,6 +93,7 @@ def forget_logs(context: Context, key: str) -> None:
     for log in _logs(context):
         log.forget(key)
     context.store.refreshes.forget(key)
+    context.store.scans.forget(key)
 
 
 def _remember_dynamic(context: Context, name: TableName) -> None:

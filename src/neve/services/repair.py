@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from neve.errors import Conflict, NeveError, NotFound, StorageError
 from neve.model.facts import TableFacts
@@ -21,16 +18,17 @@ from neve.services.dynamic.settling import settle_replace, settle_swap
 from neve.services.export import settle_export
 from neve.services.ledger import settle_compaction, settle_ingest
 from neve.services.look import RUN_ID, all_facts
+from neve.services.processes import is_alive
 from neve.services.registry import forget_row, is_directory, move_row, park_row, register_row
 from neve.services.row_commits import settle_rows
-
-_CLOCK_ERROR = timedelta(seconds=5)
 
 
 def dead_runs(context: Context) -> list[Run]:
     """Runs that say `running` though their process, on this machine, is no more."""
     here = socket.gethostname()
-    return [run for run in context.store.runs.unfinished() if run.host == here and not _is_alive(run)]
+    return [
+        run for run in context.store.runs.unfinished() if run.host == here and not is_alive(run.pid, run.started_at)
+    ]
 
 
 def settle_dead_runs(context: Context) -> list[str]:
@@ -233,8 +231,15 @@ def _is_visible(facts: TableFacts, run: Run, plan: Mapping[str, object]) -> bool
             return is_suspended(facts) == (run.kind == "suspend")
         case "rollback":
             return facts.current_snapshot_id == plan.get("to")
+        case "expire":
+            left = {reference.name for reference in facts.references} | {snapshot.id for snapshot in facts.snapshots}
+            return not left & {*_items(plan.get("among")), *_items(plan.get("references"))}
         case _:
             return None
+
+
+def _items(value: object) -> list[str | int]:
+    return [item for item in value if isinstance(item, str | int)] if isinstance(value, list) else []
 
 
 def _epitaph(run: Run, *, made: bool | None) -> str:
@@ -252,26 +257,3 @@ def _facts(context: Context, name: TableName) -> TableFacts | None:
 
 def _live_name(context: Context, uuid: str) -> TableName | None:
     return next((facts.name for facts in all_facts(context) if facts.uuid == uuid), None)
-
-
-def _is_alive(run: Run) -> bool:
-    """Whether the process that began the run still is. One that began after the run has only inherited its number."""
-    try:
-        os.kill(run.pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    began = _began(run.pid)
-    return began is None or began <= run.started_at + _CLOCK_ERROR
-
-
-def _began(pid: int) -> datetime | None:
-    """When a process began, from Linux's /proc; None where that does not tell."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        boot = next(line for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines() if "btime" in line)
-        ticks = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-        return datetime.fromtimestamp(int(boot.split()[1]) + ticks, UTC)
-    except (OSError, StopIteration, IndexError, ValueError):
-        return None

@@ -20,6 +20,7 @@ from neve.plan.file_changes import compare_files, estimate_reads, net_reads
 from neve.plan.moments import find_snapshot
 from neve.services.context import Context
 from neve.services.positions import reads_of
+from neve.services.readers import announce
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,12 +34,15 @@ _FORMATS = {"parquet", "orc", "avro", "puffin"}
 class RowChanges:
     """Changes that were planned and measured, to be read when wanted.
 
-    `frame` may be read until `close`: staged files and temporary vectors live so long.
+    `frame` may be read until `close`: staged files and temporary vectors live so long. `announced` ones are known to
+    whoever expires snapshots from the first `frame` on; a refresh need not be, its run is.
     """
 
     context: Context
     lineage: Lineage
     measured: MeasuredChanges
+    announced: bool = False
+    _readers: list[str] = field(default_factory=list)
     _staged: list[StagedFiles] = field(default_factory=list)
 
     @property
@@ -68,6 +72,8 @@ class RowChanges:
         session = self.context.session.spark if spark is None else spark
         if self.nothing:
             return read_nothing(session, self.plan)
+        if self.announced and not self._readers:
+            self._readers.append(announce(self.context, self.lineage.facts, self._snapshots(), purpose="changes"))
         if self.plan.tier == "compare":
             return read_compared(session, self.plan, self.lineage)
         staged = StagedFiles(session, self.plan)
@@ -77,6 +83,12 @@ class RowChanges:
     def close(self) -> None:
         while self._staged:
             self._staged.pop().close()
+        while self._readers:
+            self.context.store.readers.remove(self._readers.pop())
+
+    def _snapshots(self) -> list[int]:
+        ends = [end for leg in self.plan.legs for end in (leg.since, leg.until)]
+        return sorted({end for end in (*ends, self.plan.since, self.plan.until) if end is not None})
 
     def __enter__(self) -> RowChanges:
         return self
@@ -106,7 +118,9 @@ def changes_between(
     plan = plan_changes(lineage, since=earlier, until=later, columns=columns, road=road)
     if not plan.possible:
         raise Unsupported(plan.reason.detail)
-    return _measured(context, lineage, plan, road=road)
+    found = _measured(context, lineage, plan, road=road)
+    found.announced = True
+    return found
 
 
 def changes_since(

@@ -180,6 +180,30 @@ MIGRATIONS = (
             "CREATE INDEX refresh_history_by_run ON refresh_history (run_id)",
         ),
     ),
+    Migration(
+        version=4,
+        statements=(
+            """CREATE TABLE orphan_scans (
+                table_uuid TEXT NOT NULL PRIMARY KEY,
+                table_name TEXT NOT NULL,
+                scanned_at TEXT NOT NULL,
+                older_than_seconds BIGINT NOT NULL,
+                files BIGINT NOT NULL,
+                bytes BIGINT NOT NULL,
+                run_id TEXT
+            )""",
+            """CREATE TABLE readers (
+                reader_id TEXT NOT NULL PRIMARY KEY,
+                table_uuid TEXT NOT NULL,
+                snapshots TEXT NOT NULL,
+                purpose TEXT NOT NULL,
+                started_at TEXT NOT NULL,
+                host TEXT NOT NULL,
+                pid BIGINT NOT NULL
+            )""",
+            "CREATE INDEX readers_by_table ON readers (table_uuid)",
+        ),
+    ),
 )
 
 

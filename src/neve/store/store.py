@@ -12,6 +12,7 @@ from neve.store.dynamic import DynamicTables, RefreshHistory
 from neve.store.leases import Leases
 from neve.store.logs import TableLog
 from neve.store.registry import Registry
+from neve.store.retention import OrphanScans, Readers
 from neve.store.runs import Runs
 from neve.store.schema import MIGRATIONS, Migration, migrate, read_version
 from neve.store.submissions import Submissions
@@ -32,6 +33,8 @@ class Store:
         self.trash = Trash(database)
         self.dynamic = DynamicTables(database)
         self.refreshes = RefreshHistory(database)
+        self.scans = OrphanScans(database)
+        self.readers = Readers(database)
 
     @classmethod
     def open(cls, uri: str, *, create: bool = True, migrations: Sequence[Migration] = MIGRATIONS) -> Store:

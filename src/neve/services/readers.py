@@ -1,0 +1,59 @@
+"""Who reads which snapshots just now: readers say so, and expiry asks.
+
+A reader says so first and then looks whether its snapshots are still there; expiry takes them off the table first and
+then asks again before it removes a file. So at least one of the two sees the other.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from datetime import timedelta
+
+from neve.errors import SnapshotNotFound
+from neve.model.facts import TableFacts
+from neve.model.runs import Reader, new_run_id
+from neve.plan.changes import KEEP_LONGER
+from neve.services.context import Context
+from neve.services.processes import is_alive
+
+ELSEWHERE = timedelta(days=1)
+"""How long a reader on another machine is believed to be at it."""
+
+
+def announce(context: Context, facts: TableFacts, snapshots: Sequence[int], *, purpose: str) -> str:
+    """Says that these snapshots are being read; the id by which `store.readers.remove` ends it.
+
+    Raises:
+        SnapshotNotFound: one has expired meanwhile.
+    """
+    now = context.clock()
+    reader = Reader(
+        reader_id=new_run_id(now, context.entropy),
+        table_uuid=facts.uuid,
+        snapshots=tuple(snapshots),
+        purpose=purpose,
+        started_at=now,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+    )
+    context.store.readers.put(reader)
+    present = context.catalog.facts(facts.name)
+    if gone := [snapshot for snapshot in snapshots if present.snapshot(snapshot) is None]:
+        context.store.readers.remove(reader.reader_id)
+        raise SnapshotNotFound(f"snapshot {gone[0]} of {facts.name} has expired meanwhile", hint=KEEP_LONGER)
+    return reader.reader_id
+
+
+def readers_of(context: Context, facts: TableFacts) -> list[Reader]:
+    """Who reads the table; those of this machine whose process died are struck off."""
+    here, now = socket.gethostname(), context.clock()
+    found = []
+    for reader in context.store.readers.of(facts.uuid):
+        alive = is_alive(reader.pid, reader.started_at) if reader.host == here else now - reader.started_at < ELSEWHERE
+        if alive:
+            found.append(reader)
+        elif reader.host == here:
+            context.store.readers.remove(reader.reader_id)
+    return found
