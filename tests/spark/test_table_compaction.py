@@ -457,5 +457,16 @@ def test_document_003(spark_lake: Lake, namespace: str, cli: Callable[..., tuple
     assert (stats["snapshots_expired"], stats["small_files_remaining"]) == (0, 1)
     assert stats["compaction_time_ms"] > 0
     assert seen(spark_lake, users, "*") == before
+    for number in range(5, 8):
+        spark_lake.sql(f"INSERT INTO {users.name.sql} VALUES ('User-{number}', NULL)", write=True)
+    kept = users.compact(expire_snapshots=True, snapshot_retention_hours=168)
+    assert (kept.compacted, kept.snapshots_expired, len(users.history())) == (True, 0, 10)
+    for number in range(8, 10):
+        spark_lake.sql(f"INSERT INTO {users.name.sql} VALUES ('User-{number}', NULL)", write=True)
+    gone = users.compact(expire_snapshots=True, snapshot_retention_hours=0)
+    assert (gone.snapshots_expired, len(users.history()), gone.undo) == (12, 1, None)
+    assert len(seen(spark_lake, users, "*")) == 10
+    with pytest.raises(InvalidInput, match="--expire-snapshots"):
+        users.compact(snapshot_retention_hours=1)
     said = cli("compact", users.name.short)
     assert said[:2] == (0, f"= nothing to do for {users.name}: Only 1 small files (threshold: 3)\n")

@@ -37,6 +37,13 @@ def compact(
     by: Annotated[
         str | None, typer.Option("--by", metavar="COLUMNS", help="For sort, zorder and hilbert: a,b or 'a,b desc'.")
     ] = None,
+    expire_snapshots: Annotated[
+        bool, typer.Option("--expire-snapshots", help="Then remove snapshots that nobody needs.")
+    ] = False,
+    snapshot_retention_hours: Annotated[
+        float | None,
+        typer.Option("--snapshot-retention-hours", metavar="N", help="With it: keep those of the last N hours."),
+    ] = None,
     period: Annotated[
         str | None, typer.Option("--period", metavar="PERIOD", help="The days of 2024-01, 2024-W05, 2024-Q1 or 2024.")
     ] = None,
@@ -58,6 +65,8 @@ def compact(
         "partition": pairs(partition or []),
         "strategy": strategy,
         "by": [] if by is None else [word.strip() for word in by.split(",")],
+        "expire_snapshots": expire_snapshots,
+        "snapshot_retention_hours": snapshot_retention_hours,
         "dry_run": dry_run,
     }
     if period is not None:

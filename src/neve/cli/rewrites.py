@@ -29,6 +29,8 @@ def rewrite_lines(receipt: RewriteReceipt) -> list[tuple[str, object]]:
     lines += _left(receipt.left)
     if receipt.small_files_remaining and not receipt.dry_run:
         lines.append(("small files left", f"{receipt.small_files_remaining:,}"))
+    if receipt.snapshots_expired:
+        lines.append(("snapshots expired", f"{receipt.snapshots_expired:,}"))
     if receipt.conflicts:
         lines.append(("done again", f"{receipt.conflicts:,} groups, after a writer changed them"))
     if not receipt.dry_run:

@@ -25,6 +25,8 @@ class CompactOptions(TypedDict, total=False):
     partition: Mapping[str, object]
     strategy: str
     by: Sequence[str]
+    expire_snapshots: bool
+    snapshot_retention_hours: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,9 @@ def ask_to_compact(table: TableName, *, dry_run: bool = False, **how: Unpack[Com
     """A request; what is not given is for the table and the settings to say."""
     size = how.get("target_file_size")
     by = how.get("by", ())
+    hours = how.get("snapshot_retention_hours")
+    if hours is not None and not how.get("expire_snapshots"):
+        raise InvalidInput("--snapshot-retention-hours is for --expire-snapshots", hint="add --expire-snapshots")
     if isinstance(by, str):
         raise InvalidInput("an order is a list of columns", hint=f'by=["{by}"]')
     return RewriteRequest(
@@ -30,6 +33,8 @@ def ask_to_compact(table: TableName, *, dry_run: bool = False, **how: Unpack[Com
         force=how.get("force", False),
         where=how.get("where"),
         partition={name: "null" if value is None else str(value) for name, value in how.get("partition", {}).items()},
+        expire_snapshots=how.get("expire_snapshots", False),
+        snapshot_retention_hours=hours,
         dry_run=dry_run,
     )
 

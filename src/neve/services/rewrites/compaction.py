@@ -17,6 +17,7 @@ from neve.model.commands import neve
 from neve.model.rewrites import Group, RewriteReceipt, TableFiles
 from neve.plan.rewrites import SORTED, candidates
 from neve.services.context import Context
+from neve.services.expiry import ask, expire_snapshots
 from neve.services.leases import leased
 from neve.services.look import RUN_ID
 from neve.services.repair import settle_dead_runs
@@ -36,12 +37,22 @@ PART = "neve.part"
 
 
 def compact_table(context: Context, request: RewriteRequest) -> RewriteReceipt:
-    """Makes few files of a table's many. Readers and writers carry on meanwhile.
+    """Makes few files of a table's many, and takes old snapshots away if asked. Readers and writers carry on meanwhile.
 
     Raises:
         CommitConflict: writers changed the same files again and again, and nothing could be committed.
         LeaseHeld: somebody else is compacting the table.
     """
+    receipt = _compact(context, request)
+    if not request.expire_snapshots:
+        return receipt
+    asked = ask(request.table, retention_hours=request.snapshot_retention_hours, dry_run=request.dry_run)
+    gone = expire_snapshots(context, asked).expired
+    undo = None if receipt.snapshot_before in gone else receipt.undo
+    return receipt.model_copy(update={"snapshots_expired": len(gone), "undo": undo})
+
+
+def _compact(context: Context, request: RewriteRequest) -> RewriteReceipt:
     began = time.monotonic()
     settle_dead_runs(context)
     look = look_at(context, request)

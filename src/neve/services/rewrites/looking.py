@@ -41,6 +41,8 @@ class RewriteRequest:
     where: str | None = None
     partition: Mapping[str, str] = field(default_factory=dict)
     quiet: timedelta | None = None
+    expire_snapshots: bool = False
+    snapshot_retention_hours: float | None = None
     dry_run: bool = False
 
 
