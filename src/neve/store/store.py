@@ -8,14 +8,17 @@ from types import TracebackType
 
 from neve.database import Database, open_database
 from neve.model.runs import CompactionRecord, IngestionRecord
+from neve.store.claims import Claims
 from neve.store.dynamic import DynamicTables, RefreshHistory
 from neve.store.leases import Leases
 from neve.store.logs import TableLog
 from neve.store.registry import Registry
 from neve.store.runs import Runs
 from neve.store.schema import MIGRATIONS, Migration, migrate, read_version
+from neve.store.setbacks import Setbacks
 from neve.store.submissions import Submissions
 from neve.store.trash import Trash
+from neve.store.workers import Alerts, Workers
 
 
 class Store:
@@ -32,6 +35,10 @@ class Store:
         self.trash = Trash(database)
         self.dynamic = DynamicTables(database)
         self.refreshes = RefreshHistory(database)
+        self.claims = Claims(database)
+        self.setbacks = Setbacks(database)
+        self.workers = Workers(database)
+        self.alerts = Alerts(database)
 
     @classmethod
     def open(cls, uri: str, *, create: bool = True, migrations: Sequence[Migration] = MIGRATIONS) -> Store:
