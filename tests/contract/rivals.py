@@ -154,7 +154,7 @@ def read_then_put(uri: str, times: str) -> None:
 
 
 def claim_and_count(uri: str, seed: str, times: str) -> None:
-    """Claim some tables at once and count up in the row of each, reading and writing apart: only claims keep others out."""
+    """Claim some tables at once and count up in the row of each; reading and writing apart, only claims help."""
     draw, counted = random.Random(seed), Counter[str]()
     with Store.open(uri) as store:
         wait_for_go()
@@ -169,7 +169,7 @@ def claim_and_count(uri: str, seed: str, times: str) -> None:
                 assert table is not None
                 store.registry.put(table.model_copy(update={"config": {"n": count(table) + 1}}))
             counted.update(names)
-            assert all([store.claims.release(claim) for claim in taken.claims])
+            assert all(store.claims.release(claim) for claim in taken.claims)
     say(json.dumps(counted))
 
 

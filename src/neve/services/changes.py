@@ -132,8 +132,10 @@ def set_online(context: Context, name: TableName, *, online: bool) -> Receipt:
     """An offline table is left alone by every scheduled job; ingest and query go on."""
     action = "online" if online else "offline"
     facts = context.catalog.facts(name)
+    resumed = context.store.setbacks.clear(facts.uuid) if online else 0
     if facts.online == online:
-        return _nothing(action, name, f"{name} is {action} already")
+        again = "; scheduled jobs that failed are tried again" if resumed else ""
+        return _nothing(action, name, f"{name} is {action} already{again}")
     with recorded(context, action, name) as run:
         if online:
             context.catalog.set_properties(name, put={}, remove=[ONLINE])
