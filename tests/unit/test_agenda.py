@@ -219,6 +219,14 @@ def test_other_work_takes_its_turn_by_its_deadline() -> None:
     assert named(plan_agenda(known, NOW, only={table("x"), table("z")}).ready) == ["x"]
 
 
+def test_a_downstream_table_that_nobody_reads_waits_for_ever_but_is_filled_once() -> None:
+    lags: dict[str, Lag] = {"a": "DOWNSTREAM", "b": "DOWNSTREAM"}
+    agenda = plan_agenda(facts({"a": "s", "b": "s"}, lags=lags, at={"b": None}), NOW)
+    assert named(agenda.ready) == ["b"]
+    assert waits(agenda) == {"a": "downstream"}
+    assert agenda.wake_at is None
+
+
 def test_nothing_to_do_is_nothing_to_wait_for() -> None:
     assert plan_agenda(facts({}), NOW) == Agenda(ready=(), waiting=(), wake_at=None)
 

@@ -29,6 +29,7 @@ from neve.model.results import Receipt, SnapshotRow, TableDetails, TableStatus
 from neve.model.rows import RowReceipt
 from neve.model.runs import Run
 from neve.model.units import format_bytes
+from neve.model.work import JobOutcome
 
 _COLUMNS: dict[type[BaseModel], tuple[str, ...]] = {
     Run: ("run_id", "kind", "table_name", "state", "started_at", "finished_at", "error_message"),
@@ -63,6 +64,7 @@ _COLUMNS: dict[type[BaseModel], tuple[str, ...]] = {
         "rows",
         "bytes",
     ),
+    JobOutcome: ("table", "action", "state", "what", "reason", "duration_ms", "run_id"),
     StatusRow: (
         "table",
         "state",

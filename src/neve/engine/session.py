@@ -69,6 +69,18 @@ class Session:
         return self._spark is not None
 
     @property
+    def is_gone(self) -> bool:
+        """Whether Spark was started and does not answer any more: its JVM has died, or was stopped by somebody."""
+        from py4j.protocol import Py4JError
+
+        if self._spark is None:
+            return False
+        try:
+            return bool(self._spark.sparkContext._jsc.sc().isStopped())
+        except (Py4JError, OSError, AttributeError):
+            return True
+
+    @property
     def log_file(self) -> Path:
         return self._loaded.root / ".neve" / "spark.log"
 

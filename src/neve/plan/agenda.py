@@ -23,7 +23,7 @@ from neve.plan.rounds import Base, Standing, plan_round
 REFRESH = "refresh"
 FAILURES = 5
 """So many scheduled failures in a row suspend a job until somebody resumes it."""
-_FIRST = datetime.min.replace(tzinfo=UTC)
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,8 @@ class Job:
 
     @property
     def action(self) -> str:
-        return f"{self.kind} {self.what}".strip()
+        """As people say it: `refresh`, or `compact 2024-01` for the kind compact_period."""
+        return f"{self.kind.partition('_')[0]} {self.what}".strip()
 
     @property
     def table(self) -> TableName:
@@ -196,7 +197,7 @@ class _Planner:
             members=(fact.member,),
             reason=self._why(name, fact),
             due_at=due_at,
-            deadline=_FIRST if at is None else at + (self._facts.lags.targets[name] or timedelta.max / 4),
+            deadline=self._deadline(name, at),
             needs_spark=fact.moved is not False or at is None,
         )
         if fact.rests is not None:
@@ -208,6 +209,10 @@ class _Planner:
         if job.needs_spark:
             job = replace(job, members=self._with_parents(name, fact))
         return self._unless_kept(job)
+
+    def _deadline(self, name: TableName, at: datetime | None) -> datetime:
+        target = self._facts.lags.targets[name]
+        return _FIRST if at is None else _LAST if target is None else at + target
 
     def _is_for_readers(self, name: TableName, at: datetime | None) -> bool:
         """A DOWNSTREAM table that was never filled and that nobody reads would never be."""
