@@ -503,7 +503,7 @@ def test_the_log_is_json_lines_with_ids(lake: Lake, cli: Cli, clock: Clock) -> N
     assert len({line["worker"] for line in lines}) == 1
     declare(lake, "worse", "SELECT id, v FROM gone", "gone")
     plain = cli("worker", "--once").err
-    assert "✗ job failed default.worse refresh · worker " in plain
+    assert "✗ job failed: default.worse refresh FAILED · " in plain
     assert "default.bad" not in plain, "it is left alone for now"
 
 

@@ -29,7 +29,7 @@ from neve.plan.agenda import (
     plan_agenda,
 )
 from neve.plan.backoff import FIRST, LONGEST, pause
-from neve.plan.lag import SHORTEST, Lags, due_at, period_for
+from neve.plan.lag import REST, SHORTEST, Lags, due_at, period_for
 from neve.plan.rounds import Standing, plan_round
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -106,6 +106,7 @@ def test_a_refresh_that_begins_when_due_ends_within_the_lag(lag: timedelta, seco
         at = NOW + timedelta(seconds=draw.randrange(10**6))
         due = due_at(lag=lag, cost=cost, at=at)
         assert due >= at, "never before the rows were right"
+        assert due - at >= REST or lag - cost >= SHORTEST, "nobody spins on a lag that cannot be kept"
         if lag - cost >= SHORTEST:
             assert due + cost <= at + lag, "in time"
             assert due > at
@@ -157,6 +158,17 @@ def test_tables_without_changes_are_settled_together_without_spark() -> None:
         (("a", "c"), False),
         (("b",), True),
     }
+
+
+def test_downstream_tables_without_changes_move_on_with_their_readers() -> None:
+    known = facts(
+        {"p": "s", "q": "s", "t": "p q"}, lags={"p": "DOWNSTREAM", "q": "DOWNSTREAM"}, moved=dict.fromkeys("pqt", False)
+    )
+    (job,) = plan_agenda(known, NOW).ready
+    assert (named([job]), [m.table.short for m in job.members], job.needs_spark) == (["t"], ["t", "p", "q"], False)
+    held = replace(known, held={"uuid of p": Held(owner="w", job="compact", expires_at=NOW + MINUTE)})
+    (job,) = plan_agenda(held, NOW).ready
+    assert [m.table.short for m in job.members] == ["t", "q"]
 
 
 def test_parents_that_lie_behind_are_brought_along_and_others_are_read_as_they_stand() -> None:

@@ -12,7 +12,8 @@ from pydantic import JsonValue
 
 Level = Literal["info", "warning", "error"]
 _MARKS: dict[Level, str] = {"info": " ", "warning": "!", "error": "✗"}
-_OWN_PLACE = ("table", "action", "detail")
+_HEAD = ("table", "action", "what")
+_NOT_FOR_PEOPLE = ("worker", "job_id", "error_type", "detail", *_HEAD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +37,20 @@ def as_json(event: Event) -> str:
 
 
 def as_text(event: Event) -> str:
-    """
+    """What a person wants to know of it; ids that only programs need are left out.
+
     >>> as_text(Event(at=datetime(2026, 11, 16, tzinfo=UTC), name="job_started", fields={"table": "sales", "slot": 1}))
-    '00:00:00   job started sales · slot 1'
+    '00:00:00   job started: sales · slot 1'
     """
     told = {key: value for key, value in event.fields.items() if value is not None}
-    head = " ".join(str(told[key]) for key in _OWN_PLACE[:2] if key in told)
-    rest = [f"{key.replace('_', ' ')} {value}" for key, value in told.items() if key not in _OWN_PLACE]
-    words = " · ".join(part for part in (head, *rest, str(told.get("detail", ""))) if part)
-    return f"{event.at.astimezone(UTC):%H:%M:%S} {_MARKS[event.level]} {event.name.replace('_', ' ')} {words}".rstrip()
+    head = " ".join(str(told[key]) for key in _HEAD if key in told)
+    rest = [_said(key, value) for key, value in told.items() if key not in _NOT_FOR_PEOPLE]
+    words = " · ".join(part for part in (head, str(told.get("detail", "")), *rest) if part)
+    name = event.name.replace("_", " ") + (":" if words else "")
+    return f"{event.at.astimezone(UTC):%H:%M:%S} {_MARKS[event.level]} {name} {words}".rstrip()
+
+
+def _said(key: str, value: JsonValue) -> str:
+    if key == "duration_ms" and isinstance(value, int):
+        return f"{value / 1000:.1f} s"
+    return f"{key.removesuffix('_id').replace('_', ' ')} {value}"

@@ -206,9 +206,8 @@ class _Planner:
             return replace(job, waits=self._downstream(name), due_at=None)
         if due_at is None or self._now < due_at:
             return replace(job, waits=job.reason)
-        if job.needs_spark:
-            job = replace(job, members=self._with_parents(name, fact))
-        return self._unless_kept(job)
+        members = self._with_parents(name, fact) if job.needs_spark else self._with_unmoved(name, fact)
+        return self._unless_kept(replace(job, members=members))
 
     def _deadline(self, name: TableName, at: datetime | None) -> datetime:
         target = self._facts.lags.targets[name]
@@ -273,6 +272,18 @@ class _Planner:
         others = sorted({*plan.visits, *plan.impossible, *behind} - {name})
         return (fact.member, *(known[other].member for other in others))
 
+    def _with_unmoved(self, name: TableName, fact: DynamicFact) -> tuple[Member, ...]:
+        """The table, and those above it that nothing changed in: DOWNSTREAM tables move on with their readers."""
+        above = [self._facts.dynamic[other] for other in sorted(upstream(self._facts.lags.graph, name))]
+        free = [
+            other for other in above if other.moved is False and other.rests is None and self._is_free(other.member)
+        ]
+        return (fact.member, *(other.member for other in free))
+
+    def _is_free(self, member: Member) -> bool:
+        held = self._facts.held.get(member.uuid)
+        return (held is None or held.expires_at <= self._now) and (member.uuid, REFRESH) not in self._facts.setbacks
+
     def _is_behind(self, name: TableName, parent: DynamicFact) -> bool:
         at = parent.standing.at
         if at is None:
@@ -303,9 +314,10 @@ class _Planner:
 
 def _together(jobs: Sequence[Job]) -> Job:
     """Tables in which nothing changed: one look settles them all."""
-    members = tuple(job.asked[0] for job in jobs)
+    asked = tuple(job.asked[0] for job in jobs)
+    members = dict.fromkeys(member for job in jobs for member in job.members)
     first = min(jobs, key=lambda job: job.deadline)
-    return replace(first, asked=members, members=members)
+    return replace(first, asked=asked, members=tuple(members))
 
 
 def _after(first: Job) -> Reason:

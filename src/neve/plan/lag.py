@@ -19,6 +19,8 @@ from neve.plan.graph import Graph, waves
 
 SHORTEST = timedelta(seconds=48)
 """The shortest period: below the shortest lag, one minute, by what a refresh may take."""
+REST = SHORTEST / 4
+"""The least time between the moments of two refreshes, for a table whose lag cannot be kept."""
 UNKNOWN = timedelta(seconds=5)
 """How long a refresh is taken to last before there was one."""
 _PHASE = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,7 +41,7 @@ def period_for(lag: timedelta, cost: timedelta) -> timedelta:
 def due_at(*, lag: timedelta, cost: timedelta, at: datetime) -> datetime:
     """When the next refresh of rows that are as of `at` begins: the last tick that still leaves it its time.
 
-    Where a refresh takes longer than the lag leaves, that is at once, and again as soon as it has ended.
+    Where a refresh takes longer than the lag leaves, that is as soon as it has ended, but for a moment of rest.
     """
     return _tick(at, lag - cost, period_for(lag, cost))
 
@@ -47,7 +49,7 @@ def due_at(*, lag: timedelta, cost: timedelta, at: datetime) -> datetime:
 def _tick(at: datetime, slack: timedelta, period: timedelta) -> datetime:
     latest = at + slack
     tick = latest - (latest - _PHASE) % period
-    return tick if tick > at else max(latest, at)
+    return tick if tick > at else max(latest, at + REST)
 
 
 def costs(graph: Graph, durations: Mapping[TableName, timedelta]) -> dict[TableName, timedelta]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from statistics import median_high
 
 from neve.errors import NeveError
 from neve.model.facts import TableFacts
@@ -26,8 +27,8 @@ from neve.services.look import all_facts
 from neve.services.status import directory_jobs, table_jobs
 from neve.services.worker.landing import Landing
 
-RECENT = 3
-"""Refreshes of a table by which its next one's length is told: the longest of them."""
+RECENT = 5
+"""Refreshes of a table by which its next one's length is told; one on a cold Spark says little."""
 _UPKEEP_EVERY = timedelta(minutes=1)
 _KINDS = {"compact": "compact_period"}
 """Rows such as `compact 2024-01` are of another kind than plain `compact`."""
@@ -95,7 +96,8 @@ def gather(context: Context, now: datetime, memory: Memory) -> Known:
 
 def duration_of(records: Sequence[RefreshRecord]) -> timedelta:
     """How long the next refresh is taken to last."""
-    return max((row.refresh_end_time - row.refresh_start_time for row in records), default=UNKNOWN)
+    took = [row.refresh_end_time - row.refresh_start_time for row in records]
+    return median_high(took) if took else UNKNOWN
 
 
 def _directories(context: Context) -> list[DirectoryTable]:

@@ -35,6 +35,8 @@ from neve.services.worker.jobs import CONFLICTS, JOBS, NOT_ITS_OWN, Done, Hands
 
 _SLICE = 0.25
 """Seconds after which a wait looks up: a signal sets a flag only, as it may come at any point of the code."""
+_GROWING = timedelta(seconds=1)
+"""Between two looks at files that may be complete soon."""
 _PAUSE = timedelta(seconds=20)
 """How long work is left alone that met a conflict, or a worker without Spark."""
 _REMEMBERED = timedelta(days=1)
@@ -143,6 +145,8 @@ class Worker:
         until = self._context.clock() + self._options.poll
         if agenda.wake_at is not None and now is None:
             until = min(until, agenda.wake_at)
+        if self._memory.landing.growing:
+            until = min(until, self._context.clock() + _GROWING)
         self._freed.clear()
         while self._context.clock() < until and not self._freed.is_set():
             if running:
