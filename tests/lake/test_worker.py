@@ -17,12 +17,15 @@ from pathlib import Path
 
 import pytest
 from pyspark import SparkContext
-from tests.lake.dynamic import declare, settle
+from tests.lake.dynamic import commit_refresh, declare, settle
 from tests.lake.lakes import Cli, append, facts, make
 
 from neve.errors import JobFailed, LeaseHeld, NotFound, SparkUnavailable
 from neve.lake import Lake
 from neve.model.names import TableName
+from neve.model.refresh import RefreshReceipt
+from neve.model.results import Reason
+from neve.model.runs import new_run_id
 from neve.model.work import JobOutcome
 from neve.observe.log import Event
 from neve.plan.agenda import FAILURES, Job
@@ -459,6 +462,36 @@ def test_alerts_are_told_once_by_webhook_and_command(
     assert "it broke" in str(next(alert["detail"] for alert in receiver.heard if alert["event"] == "failures"))
     noted = [json.loads(line)["event"] for line in note.read_text().splitlines()]
     assert sorted(noted) == ["failures", "late"]
+
+
+def test_a_refresh_that_turns_full_is_told(lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    uuid = table_with(lake, "d")
+    commit_refresh(lake, "d")
+    lake.dynamic.recover()
+    append(lake, "s", [{"id": 9, "v": "x"}])
+    clock.go(6 * MINUTE)
+    asked: list[RefreshReceipt] = []
+
+    def do(hands: Hands, job: Job) -> None:
+        receipt = RefreshReceipt(
+            run_id=new_run_id(clock.now, os.urandom),
+            action="refresh",
+            table=str(job.table),
+            reason=Reason(code="snapshot_expired", detail="a snapshot is gone"),
+            refresh="FULL" if not asked else "INCREMENTAL",
+        )
+        asked.append(receipt)
+        hands.tell(Done(table=job.table, state="succeeded", refresh=receipt))
+
+    deed(monkeypatch, do)
+    assert [row.refresh_action for row in lake._context.store.refreshes.recent(5)[uuid]] == ["INCREMENTAL"]
+    events: list[Event] = []
+    for _ in range(2):
+        assert states(lake.worker(log=events.append).tick()) == {"default.d": "succeeded"}
+    told = [event.fields for event in events if event.name == "alert" and event.fields["alert"] == "full"]
+    assert [(each["run_id"], each["detail"]) for each in told] == [
+        (asked[0].run_id, "refreshed in full: a snapshot is gone")
+    ]
 
 
 def test_an_alert_that_cannot_be_told_is_logged_and_stops_nothing(lake: Lake, clock: Clock) -> None:

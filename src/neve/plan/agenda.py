@@ -303,7 +303,7 @@ class _Planner:
         if target is not None and self._now - at > target:
             return Reason(code="late", detail=f"{behind} behind, for a target of {within}")
         cost = format_duration(_seconds(self._facts.lags.costs[name]))
-        return Reason(code="changes", detail=f"{behind} behind, for a target of {within}; a refresh takes {cost}")
+        return Reason(code="changes", detail=f"{behind} behind, for a target of {within}; a refresh is given {cost}")
 
     def _downstream(self, name: TableName) -> Reason:
         readers = self._readers.get(name, [])

@@ -43,12 +43,8 @@ class Landing:
     def errands(self, context: Context, now: datetime, members: Mapping[TableName, Member]) -> Iterator[Errand]:
         self.growing = False
         pending = {TableName.parse(name) for name in context.store.submissions.pending()}
-        watched = {
-            name
-            for name in members
-            if (row := context.store.registry.get(name.short)) is not None and row.config_path is not None
-        }
-        for name in sorted(members.keys() & (pending | watched)):
+        described = {TableName.parse(row.table_name) for row in context.store.registry.list() if row.config_path}
+        for name in sorted(members.keys() & (pending | described)):
             try:
                 found = self._errand(context, now, members[name])
             except NeveError as exc:
