@@ -494,14 +494,19 @@ def test_a_refresh_that_turns_full_is_told(lake: Lake, clock: Clock, monkeypatch
     ]
 
 
-def test_an_alert_that_cannot_be_told_is_logged_and_stops_nothing(lake: Lake, clock: Clock) -> None:
+def test_an_alert_that_cannot_be_told_is_logged_and_stops_nothing(
+    lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table_with(lake, "d", moved=True)
     clock.go(timedelta(hours=1))
-    lake.dynamic("d")
+    deed(monkeypatch, lambda hands, job: hands.tell(Done(table=job.table, state="succeeded")))
     events: list[Event] = []
     with Lake(lake.root, flags={"alerts.command": "/no/such/command"}) as watched:
         watched._context.clock = lambda: clock.now
-        watched.worker(tables=["s"], log=events.append).tick()
+        assert watched.worker(tables=["s"], log=events.append).tick() == []
+        assert events.pop().name == "worker_stopped"
+        assert "alert" not in [event.name for event in events], "it is not for this worker to tell"
+        assert states(watched.worker(log=events.append).tick()) == {"default.d": "succeeded"}
     assert [event.fields["alert"] for event in events if event.name == "alert_failed"] == ["late"]
 
 

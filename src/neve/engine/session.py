@@ -116,7 +116,8 @@ class Session:
             running.users.discard(id(self))
             if not running.users:
                 _process.running = None
-                running.spark.stop()
+                with suppress(OSError):  # its JVM may have died before
+                    running.spark.stop()
                 give_back(running.handler_before)
                 _end_gateway(running.gateway)
 

@@ -6,13 +6,14 @@ cannot be told is logged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
 from pydantic import JsonValue
 
 from neve.model.history import RefreshRecord
+from neve.model.names import TableName
 from neve.model.refresh import RefreshReceipt
 from neve.model.units import format_duration
 from neve.model.work import SetbackRecord
@@ -29,9 +30,11 @@ class Alarm:
         self._settings = context.loaded.settings.alerts
         self._teller = ThreadPoolExecutor(1, thread_name_prefix="neve-alert")
 
-    def look(self, facts: Facts, now: datetime) -> None:
+    def look(self, facts: Facts, now: datetime, *, only: Collection[TableName] | None = None) -> None:
         """Tables that are late beyond twice their lag; once for each moment that one is stuck at."""
         for name, fact in facts.dynamic.items():
+            if only is not None and name not in only:
+                continue
             at, target = fact.standing.at, facts.lags.targets[name]
             if fact.rests is not None or fact.moved is False or at is None or target is None:
                 continue

@@ -130,8 +130,8 @@ class Worker:
             detail = problem.reason.detail if problem.reason else ""
             self._log("file_refused", level="warning", table=problem.table, detail=detail)
         self._memory.landing.problems.clear()
-        self._alarm.look(self._known.facts, now)
         names = chosen(self._known.facts, self._options.tables)
+        self._alarm.look(self._known.facts, now, only=names)
         agenda = plan_agenda(self._known.facts, now, only=names, in_full=False)
         return replace(agenda, ready=tuple(job for job in agenda.ready if job.kind in JOBS))
 
