@@ -442,7 +442,7 @@ def test_alerts_are_told_once_by_webhook_and_command(
     threading.Thread(target=receiver.serve_forever, daemon=True).start()
     note = tmp_path / "notes.jsonl"
     script = tmp_path / "note.py"
-    script.write_text(f"import sys; open({str(note)!r}, 'a').write(sys.stdin.read() + '\\n')")
+    script.write_text(f"import sys; open({str(note)!r}, 'a').write(sys.stdin.read())")
     told = {
         "alerts.webhook": f"http://127.0.0.1:{receiver.server_port}/hook",
         "alerts.command": f"{sys.executable} {script}",

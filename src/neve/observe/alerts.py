@@ -24,5 +24,5 @@ def post(url: str, alert: Mapping[str, JsonValue]) -> None:
 
 def call(command: str, alert: Mapping[str, JsonValue]) -> None:
     """Runs a command, without a shell, with the alert on its standard input; raises when it did not end well."""
-    body = json.dumps(alert, ensure_ascii=False)
+    body = json.dumps(alert, ensure_ascii=False) + "\n"
     subprocess.run(shlex.split(command), input=body, text=True, timeout=TIMEOUT, check=True, stdout=subprocess.DEVNULL)
