@@ -30,6 +30,7 @@ from neve.model.work import JobOutcome
 from neve.observe.log import Event
 from neve.plan.agenda import FAILURES, Job
 from neve.plan.backoff import pause
+from neve.plan.lag import REST
 from neve.services.worker import jobs, worker
 from neve.services.worker.failures import note_failure
 from neve.services.worker.jobs import Done, Hands
@@ -178,6 +179,29 @@ def test_slots_work_side_by_side_and_never_twice_on_one_table(
     deed(monkeypatch, do)
     assert len(states(lake.worker(slots=2).tick())) == 4
     assert most == 2
+
+
+def test_work_that_is_never_done_with_makes_nobody_spin(
+    lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table_with(lake, "d", moved=True)
+    clock.go(6 * MINUTE)
+    times: list[datetime] = []
+
+    def do(hands: Hands, job: Job) -> None:
+        times.append(clock.now)
+        hands.tell(Done(table=job.table, state="succeeded"))  # and yet it stays due
+
+    def sleep(seconds: float) -> None:
+        clock.go(timedelta(seconds=seconds))
+        if len(times) == 4:
+            one.drain()
+
+    deed(monkeypatch, do)
+    monkeypatch.setattr(time, "sleep", sleep)
+    one = lake.worker()
+    assert len(list(one.run())) == 4
+    assert all(later - sooner >= REST for sooner, later in pairwise(times))
 
 
 def test_a_claimed_table_waits_and_is_taken_over_after_the_lease(lake: Lake, clock: Clock) -> None:

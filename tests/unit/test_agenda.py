@@ -183,6 +183,15 @@ def test_parents_that_lie_behind_are_brought_along_and_others_are_read_as_they_s
     assert [sorted(m.table.short for m in job.members) for job in plan_agenda(still, NOW).ready] == [["q", "t"]]
 
 
+def test_a_table_is_not_refreshed_in_vain_while_one_above_it_rests() -> None:
+    old = {"p": NOW - HOUR, "t": NOW - HOUR}
+    agenda = plan_agenda(facts({"p": "s", "t": "p"}, rests=["p"], at=old), NOW)
+    assert agenda.ready == ()
+    assert waits(agenda) == {"p": "suspended", "t": "upstream_rests"}
+    older = facts({"p": "s", "t": "p"}, rests=["p"], at=old | {"t": NOW - 2 * HOUR})
+    assert [[m.table.short for m in job.members] for job in plan_agenda(older, NOW).ready] == [["t"]]
+
+
 def test_two_that_need_one_table_go_one_after_the_other() -> None:
     agenda = plan_agenda(facts({"p": "s", "t": "p", "u": "p"}, lags={"p": "DOWNSTREAM"}), NOW)
     assert named(agenda.ready) == ["t"]

@@ -64,7 +64,10 @@ class Errand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setback:
-    """A job that failed so often in a row; left alone until `retry_at`, or until somebody resumes it."""
+    """A job that failed so often in a row; left alone until `retry_at`, or until somebody resumes it.
+
+    Without a failure it only rests for a moment, so that nobody spins on work that is never done with.
+    """
 
     failures: int
     retry_at: datetime
@@ -206,6 +209,8 @@ class _Planner:
             return replace(job, waits=self._downstream(name), due_at=None)
         if due_at is None or self._now < due_at:
             return replace(job, waits=job.reason)
+        if job.needs_spark and (held_back := self._held_back(name, at)) is not None:
+            return replace(job, waits=held_back, due_at=None)
         members = self._with_parents(name, fact) if job.needs_spark else self._with_unmoved(name, fact)
         return self._unless_kept(replace(job, members=members))
 
@@ -272,6 +277,17 @@ class _Planner:
         others = sorted({*plan.visits, *plan.impossible, *behind} - {name})
         return (fact.member, *(known[other].member for other in others))
 
+    def _held_back(self, name: TableName, at: datetime | None) -> Reason | None:
+        """Why a refresh would change nothing: a table above is at rest, and this one is as fresh as that lets it be."""
+        for other in sorted(upstream(self._facts.lags.graph, name)):
+            fact = self._facts.dynamic[other]
+            if fact.rests is None or fact.moved is False or fact.standing.at is None or at is None:
+                continue
+            if at >= fact.standing.at:
+                detail = f"it can be no fresher than {other}, which is left alone: {fact.rests.detail}"
+                return Reason(code="upstream_rests", detail=detail)
+        return None
+
     def _with_unmoved(self, name: TableName, fact: DynamicFact) -> tuple[Member, ...]:
         """The table, and those above it that nothing changed in: DOWNSTREAM tables move on with their readers."""
         above = [self._facts.dynamic[other] for other in sorted(upstream(self._facts.lags.graph, name))]
@@ -325,6 +341,8 @@ def _after(first: Job) -> Reason:
 
 
 def _backing_off(job: Job, member: Member, setback: Setback) -> Reason:
+    if not setback.failures:
+        return Reason(code="resting", detail=f"left alone until {setback.retry_at:%H:%M:%S} UTC")
     who = "it" if member == job.asked[0] else f"{member.table}, which it needs,"
     times = "once" if setback.failures == 1 else f"{setback.failures} times in a row"
     return Reason(code="backing_off", detail=f"{who} failed {times}; tried again at {setback.retry_at:%H:%M:%S} UTC")

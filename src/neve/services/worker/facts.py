@@ -42,7 +42,7 @@ class Memory:
     since: dict[tuple[str, str], datetime] = field(default_factory=dict)
     landing: Landing = field(default_factory=Landing)
     pauses: dict[tuple[str, str], datetime] = field(default_factory=dict)
-    """Until when work is left alone that failed for no fault of its own."""
+    """Until when work is left alone that was just done, or failed for no fault of its own."""
 
     def forget(self, uuid: str) -> None:
         """Look at a table anew: something was done to it."""
@@ -79,7 +79,7 @@ def gather(context: Context, now: datetime, memory: Memory) -> Known:
         for key, row in context.store.setbacks.list().items()
     }
     memory.pauses = {key: until for key, until in memory.pauses.items() if now < until}
-    paused = {key: Setback(failures=1, retry_at=until) for key, until in memory.pauses.items()}
+    paused = {key: Setback(failures=0, retry_at=until) for key, until in memory.pauses.items()}
     facts = Facts(
         lags=_lags(definitions, tables, recent),
         dynamic=dict(_dynamic(context, definitions, tables)),

@@ -26,6 +26,7 @@ from neve.model.runs import new_run_id
 from neve.model.work import Claim, JobOutcome, SetbackRecord, WorkerRecord
 from neve.observe.log import Event, Level
 from neve.plan.agenda import Agenda, Job, plan_agenda
+from neve.plan.lag import REST
 from neve.services.context import Context
 from neve.services.worker.alerting import Alarm
 from neve.services.worker.choosing import chosen
@@ -230,8 +231,9 @@ class Worker:
                 setback = note_failure(self._context, claim, done.reason, now=now)
         self._claims.pop((claim.table_uuid, claim.fence), None)
         self._memory.forget(claim.table_uuid)
-        if done.state == "conflict" or (done.state == "failed" and not done.own):
-            self._memory.pauses[claim.table_uuid, claim.action] = now + _PAUSE
+        if setback is None:
+            rest = REST if done.state == "succeeded" else _PAUSE
+            self._memory.pauses[claim.table_uuid, claim.action] = now + rest
         if setback is not None:
             self._learn(setback)
         if mine and done.refresh is not None and self._known is not None:
@@ -250,7 +252,10 @@ class Worker:
         """A failure was counted: tell of it, and suspend what failed too often."""
         self._alarm.failed(setback)
         if setback.suspended_at is not None:
-            told = suspend_for(self._context, setback)
+            try:
+                told = suspend_for(self._context, setback)
+            except NeveError as exc:  # the setback says it too, and keeps the job waiting
+                told = f"{setback.error_message}; the table could not be marked: {exc.message}"
             self._log("suspended", level="error", table=setback.table_name, action=setback.action, detail=told)
 
     # ---------------------------------------------------------------------------------------------------- being there
