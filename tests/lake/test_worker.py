@@ -124,9 +124,13 @@ def test_tables_in_which_nothing_changed_move_on_without_spark(lake: Lake, cli: 
     for name in ("a", "b"):
         table_with(lake, name)
     assert json.loads(cli("worker", "--once", "-o", "json").out) == [], "nothing is due yet"
+    clock.go(4 * MINUTE)  # another tick of their period, which is 192 seconds
+    table_with(lake, "c")
     clock.go(6 * MINUTE)
+    due = {row.table: row.due_at for row in lake.schedule() if row.action == "refresh" and row.due}
+    assert due["default.a"] == due["default.b"] != due["default.c"], "each with its own time"
     outcomes = lake.worker().tick()
-    assert states(outcomes) == {"default.a": "succeeded", "default.b": "succeeded"}
+    assert states(outcomes) == dict.fromkeys(("default.a", "default.b", "default.c"), "succeeded")
     assert {outcome.what for outcome in outcomes} == {"NO_DATA"}
     assert {row.data_timestamp for row in lake.dynamic.list()} == {clock.now}
     assert lake.worker().tick() == []

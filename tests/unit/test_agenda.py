@@ -238,6 +238,9 @@ def test_other_work_takes_its_turn_by_its_deadline() -> None:
     assert waits(agenda) == {"z": "files", "f": "failures"}
     assert agenda.wake_at == NOW + MINUTE
     assert named(plan_agenda(known, NOW, only={table("x"), table("z")}).ready) == ["x"]
+    by_hand = replace(known, errands=[replace(compact("a", since=NOW - DAY), by_hand=True)])
+    assert [job.kind for job in plan_agenda(by_hand, NOW).ready] == ["refresh"], "it keeps nobody waiting"
+    assert waits(plan_agenda(by_hand, NOW)) == {"a": "by_hand"}
 
 
 def test_a_downstream_table_that_nobody_reads_waits_for_ever_but_is_filled_once() -> None:

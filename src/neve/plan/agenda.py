@@ -26,6 +26,9 @@ FAILURES = 5
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
+_BY_HAND = Reason(code="by_hand", detail="no worker does this yet")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """A table by its name, and by the id that a rename does not change."""
@@ -49,7 +52,8 @@ class DynamicFact:
 class Errand:
     """Work on one table that its planner has judged: due, or not before `due_at`, and why.
 
-    `since` is when it was first seen to be due; it should be done within `patience` from then.
+    `since` is when it was first seen to be due; it should be done within `patience` from then. What is done `by_hand`
+    is only told of, and keeps nothing else waiting.
     """
 
     member: Member
@@ -60,6 +64,7 @@ class Errand:
     due_at: datetime | None = None
     since: datetime | None = None
     patience: timedelta = timedelta(hours=1)
+    by_hand: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +104,7 @@ class Facts:
 class Job:
     """A piece of work. `asked` are the tables that are due, `members` all that it works on.
 
-    `reason` says why it is due; `waits` what keeps it from being done now.
+    `reason` says why it is due; `waits` what keeps it from being done now. `parts` are the jobs that were made one.
     """
 
     kind: str
@@ -111,6 +116,7 @@ class Job:
     deadline: datetime = _FIRST
     needs_spark: bool = True
     waits: Reason | None = None
+    parts: tuple[Job, ...] = ()
 
     @property
     def action(self) -> str:
@@ -233,7 +239,8 @@ class _Planner:
             deadline=(errand.since or errand.due_at or self._now) + errand.patience,
         )
         if errand.due:
-            return self._unless_kept(job)
+            job = self._unless_kept(job)
+            return replace(job, waits=_BY_HAND) if errand.by_hand and job.waits is None else job
         if errand.due_at is not None and self._now < errand.due_at:
             self.moments.append(errand.due_at)
         return replace(job, waits=errand.reason)
@@ -333,7 +340,7 @@ def _together(jobs: Sequence[Job]) -> Job:
     asked = tuple(job.asked[0] for job in jobs)
     members = dict.fromkeys(member for job in jobs for member in job.members)
     first = min(jobs, key=lambda job: job.deadline)
-    return replace(first, asked=asked, members=tuple(members))
+    return replace(first, asked=asked, members=tuple(members), parts=tuple(jobs))
 
 
 def _after(first: Job) -> Reason:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from statistics import median_high
 
@@ -58,8 +58,11 @@ class Known:
     recent: Mapping[str, Sequence[RefreshRecord]]
 
 
-def gather(context: Context, now: datetime, memory: Memory) -> Known:
-    """Everything at one moment; what cannot be read is told with its table, and keeps no other from its turn."""
+def gather(context: Context, now: datetime, memory: Memory, *, kinds: Container[str]) -> Known:
+    """Everything at one moment; what cannot be read is told with its table, and keeps no other from its turn.
+
+    `kinds` are those that a worker can do; the rest is for people.
+    """
     tables = {facts.name: facts for facts in all_facts(context)}
     directories = {table.name: table for table in _directories(context)}
     definitions = definitions_in(tables.values())
@@ -80,6 +83,7 @@ def gather(context: Context, now: datetime, memory: Memory) -> Known:
     }
     memory.pauses = {key: until for key, until in memory.pauses.items() if now < until}
     paused = {key: Setback(failures=0, retry_at=until) for key, until in memory.pauses.items()}
+    errands = [replace(errand, by_hand=errand.kind not in kinds) for errand in errands]
     facts = Facts(
         lags=_lags(definitions, tables, recent),
         dynamic=dict(_dynamic(context, definitions, tables)),

@@ -15,6 +15,7 @@ from neve.observe.prometheus import Metric, as_text
 from neve.services.context import Context
 from neve.services.health import lake_status
 from neve.services.worker.facts import Known, Memory, gather
+from neve.services.worker.jobs import JOBS
 from neve.services.worker.landing import Landing
 
 _HEALTH_EVERY = timedelta(minutes=1)
@@ -24,7 +25,7 @@ def metrics_text(
     context: Context, now: datetime, *, known: Known | None = None, health: Sequence[StatusRow] | None = None
 ) -> str:
     """Everything at one moment; what the caller has looked at already is not looked at again."""
-    seen = known or gather(context, now, Memory(landing=Landing(submits=False)))
+    seen = known or gather(context, now, Memory(landing=Landing(submits=False)), kinds=JOBS)
     rows = lake_status(context) if health is None else health
     return as_text([*_freshness(seen, now), *_refreshes(context, seen), *_workers(context, now), *_health(rows)])
 

@@ -120,7 +120,7 @@ class Worker:
     def _look(self, now: datetime, *, patient: bool) -> Agenda:
         """What to do now; a lake that cannot be read is waited for, unless this is the only look."""
         try:
-            self._known = gather(self._context, now, self._memory)
+            self._known = gather(self._context, now, self._memory, kinds=JOBS)
             self._options.on_look(self._context, self._known, now)
         except NeveError as exc:
             if not patient:
@@ -133,8 +133,7 @@ class Worker:
         self._memory.landing.problems.clear()
         names = chosen(self._known.facts, self._options.tables)
         self._alarm.look(self._known.facts, now, only=names)
-        agenda = plan_agenda(self._known.facts, now, only=names, in_full=False)
-        return replace(agenda, ready=tuple(job for job in agenda.ready if job.kind in JOBS))
+        return plan_agenda(self._known.facts, now, only=names, in_full=False)
 
     def _is_waiting(self, agenda: Agenda, tried: set[tuple[str, str]]) -> bool:
         """Whether one more look may find something: a file that may be complete by then, or a job not tried yet."""
