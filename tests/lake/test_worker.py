@@ -249,8 +249,9 @@ def test_what_kills_its_workers_is_suspended(lake: Lake, clock: Clock) -> None:
     assert store.claims.held() == {}
 
 
+@pytest.mark.parametrize("well", [False, True])
 def test_a_worker_that_overslept_its_claim_changes_nothing(
-    lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch, well: bool
 ) -> None:
     uuid = table_with(lake, "a", moved=True)
     clock.go(6 * MINUTE)
@@ -261,12 +262,15 @@ def test_a_worker_that_overslept_its_claim_changes_nothing(
             {uuid: "default.a"}, action="refresh", owner="rival", ttl=MINUTE, now=clock.now
         )
         assert rival is not None
-        raise JobFailed("too late")
+        note_failure(lake._context, rival.claims[0], None, now=clock.now)
+        if not well:
+            raise JobFailed("too late")
+        hands.tell(Done(table=job.table, state="succeeded"))
 
     deed(monkeypatch, do)
     assert states(lake.worker().tick()) == {"default.a": "lost"}
     assert {claim.owner for claim in lake._context.store.claims.held().values()} == {"rival"}
-    assert lake._context.store.setbacks.list() == {}
+    assert [setback.failures for setback in lake._context.store.setbacks.list().values()] == [1], "the rival's own"
 
 
 # ----------------------------------------------------------------------------------------------------------- failures

@@ -35,6 +35,8 @@ from neve.plan.rounds import Standing, plan_round
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 SECOND = timedelta(seconds=1)
+TIGHT = 2**11 * SHORTEST + 11 * MINUTE
+"""A lag that leaves a period of its own length room for short refreshes only."""
 
 
 def table(name: str) -> TableName:
@@ -312,7 +314,7 @@ class World:
             above = made[: tables * 2 // 3] if number >= tables * 2 // 3 else []
             some = self.draw.sample(above, min(len(above), self.draw.choice([1, 1, 2])))
             self.graph[name] = tuple(some or self.draw.sample(plain, self.draw.choice([1, 2])))
-            self.lags[name] = self.draw.choice([30 * HOUR, 2 * DAY, 3 * DAY, 7 * DAY])
+            self.lags[name] = self.draw.choice([TIGHT, 2 * DAY, 3 * DAY, 7 * DAY])
             self.takes[name] = self.draw.choice([5 * MINUTE, 20 * MINUTE])
             made.append(name)
         read = {source for own in self.graph.values() for source in own}
