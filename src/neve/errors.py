@@ -32,6 +32,7 @@ Each class fixes a machine `code`, the CLI's exit code and the HTTP status; each
     │  ├─ SparkUnavailable
     │  └─ JobFailed
     ├─ RefreshFailed           1 · 500   tables of a round of refreshes failed
+    ├─ WorkFailed              1 · 500   scheduled work failed
     ├─ StorageError            1 · 503   the catalog or the warehouse cannot be read or written
     └─ StoreError              1 · 503   the state database
        └─ SchemaTooNew
@@ -186,6 +187,10 @@ class JobFailed(EngineError):
 
 class RefreshFailed(NeveError):
     code = "refresh_failed"
+
+
+class WorkFailed(NeveError):
+    code = "work_failed"
 
 
 class StorageError(NeveError):

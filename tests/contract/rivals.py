@@ -7,10 +7,13 @@ input, does its deed as fast as it can, and prints what came of it, a line per a
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
@@ -150,6 +153,26 @@ def read_then_put(uri: str, times: str) -> None:
                 store.registry.put(RegisteredTable.model_validate({**dict(table), "config": {"n": count(table) + 1}}))
 
 
+def claim_and_count(uri: str, seed: str, times: str) -> None:
+    """Claim some tables at once and count up in the row of each; reading and writing apart, only claims help."""
+    draw, counted = random.Random(seed), Counter[str]()
+    with Store.open(uri) as store:
+        wait_for_go()
+        while counted.total() < int(times):
+            names = draw.sample("abcdef", draw.choice([1, 2, 3]))
+            tables = {name: name for name in names}
+            taken = store.claims.claim(tables, action="count", owner=seed, ttl=timedelta(hours=1), now=NOW)
+            if taken is None:
+                continue
+            for name in names:
+                table = store.registry.get(name)
+                assert table is not None
+                store.registry.put(table.model_copy(update={"config": {"n": count(table) + 1}}))
+            counted.update(names)
+            assert all(store.claims.release(claim) for claim in taken.claims)
+    say(json.dumps(counted))
+
+
 def count(table: RegisteredTable) -> int:
     number = table.config["n"]
     assert isinstance(number, int)
@@ -187,7 +210,10 @@ def say(line: str) -> None:
 
 VERBS: dict[str, Callable[..., None]] = {
     verb.__name__: verb
-    for verb in (open_store, open_as_nobody, acquire, rename_and_remove, write_forever, write_half, read_then_put)
+    for verb in (
+        *(open_store, open_as_nobody, acquire, rename_and_remove, write_forever, write_half, read_then_put),
+        claim_and_count,
+    )
 }
 
 if __name__ == "__main__":

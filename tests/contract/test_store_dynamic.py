@@ -149,3 +149,34 @@ def test_a_store_of_before_dynamic_tables_opens(uri: str) -> None:
     with Store.open(uri) as store:
         assert store.refreshes.of_all() == ()
         assert store.runs.get(run.run_id).state == "succeeded"
+
+
+def test_recent_refreshes_are_those_that_changed_a_table_newest_first(store: Store) -> None:
+    records = [
+        *(refreshed(minute, uuid) for minute in range(7) for uuid in ("u1", "u2")),
+        refreshed(8, state="FAILED", state_code="job_failed"),
+        refreshed(9, refresh_action="NO_DATA"),
+        refreshed(0, "u3", refresh_action="NO_DATA"),
+    ]
+    store.refreshes.add(records)
+    for count in (1, 3, 100):
+        wanted = {
+            uuid: [row.refresh_start_time for row in reversed(records) if _changed(row, uuid)][:count]
+            for uuid in ("u1", "u2")
+        }
+        found = store.refreshes.recent(count)
+        assert {uuid: [row.refresh_start_time for row in rows] for uuid, rows in found.items()} == wanted
+
+
+def _changed(row: RefreshRecord, uuid: str) -> bool:
+    return (row.table_uuid, row.state) == (uuid, "SUCCEEDED") and row.refresh_action != "NO_DATA"
+
+
+def test_refreshes_and_failed_runs_are_counted(store: Store) -> None:
+    store.refreshes.add([refreshed(0), refreshed(1), refreshed(2, state="FAILED", state_code="job_failed")])
+    assert store.refreshes.tally() == {("ns.t", "SUCCEEDED", ""): 2, ("ns.t", "FAILED", "job_failed"): 1}
+    store.runs.start(make_run(state="failed", error_code="storage"))
+    store.runs.start(make_run(state="failed", error_code="storage"))
+    store.runs.start(make_run(state="failed", kind="refresh", error_code="job_failed"))
+    store.runs.start(make_run(state="succeeded"))
+    assert store.runs.errors() == {"storage": 2}

@@ -140,3 +140,12 @@ def test_any_order_of_steps_ends_as_in_a_dict(store: Store, steps: list[tuple[st
             assert store.submissions.reopen("sales", [day]) == len(closed)
             model |= {key: row.model_copy(update={"run_id": None}) for key, row in closed.items()}
     assert {row.path: row for row in store.submissions.for_table("sales")} == model
+
+
+def test_tables_with_files_to_load_are_named_once(store: Store) -> None:
+    store.submissions.put(make_file("/a"))
+    store.submissions.put(make_file("/b"))
+    store.submissions.put(make_file("/c", table_name="orders"))
+    assert store.submissions.pending() == ("orders", "sales")
+    store.submissions.mark(make_file("/c", table_name="orders"), RUN)
+    assert store.submissions.pending() == ("sales",)

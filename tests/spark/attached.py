@@ -13,13 +13,22 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from neve.lake import Lake
+
 KILLED = -signal.SIGKILL
-_MODULES = ("neve.services.dynamic.rounds", "neve.engine.changes.staged", "pyspark.sql", "pyiceberg.table")
+_MODULES = (
+    "neve.services.dynamic.rounds",
+    "neve.services.worker.making",
+    "neve.engine.changes.staged",
+    "pyspark.sql",
+    "pyiceberg.table",
+)
 _EFFECTS = {
     "sql",
     "append",
@@ -47,10 +56,22 @@ class Attached:
 
     def refresh(self, lake: Path, table: str, *, die_at: int) -> int:
         """Refreshes a table in a new process that dies at its nth effect; how it ended: 0, or KILLED."""
+        self.begin("refresh", str(lake), table, die_at)
+        return self.end()
+
+    def work(self, lake: Path, tables: str, *, die_at: int, later: float) -> int:
+        """A worker's tick in a new process that dies at its nth effect on Spark, so many seconds later than it is."""
+        self.begin("work", str(lake), tables, die_at, later)
+        return self.end()
+
+    def begin(self, *request: object) -> None:
+        """Asks for a process and does not wait for it; `end` does."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([str(lake), table, die_at]) + "\n")
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
+
+    def end(self) -> int:
+        assert self._process.stdout is not None
         return int(self._process.stdout.readline())
 
     def close(self) -> None:
@@ -70,17 +91,32 @@ def serve() -> None:
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            _refresh(*json.loads(line))
+            verb, *request = json.loads(line)
+            (_work if verb == "work" else _refresh)(*request)
             os._exit(0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")
         sys.stdout.flush()
 
 
 def _refresh(root: str, table: str, effects: int) -> None:
+    lake = _open(root)
+    _die_at(effects)
+    lake.dynamic.refresh([table])
+
+
+def _work(root: str, tables: str, effects: int, later: float) -> None:
+    lake = _open(root)
+    now = lake._context.clock
+    lake._context.clock = lambda: now() + timedelta(seconds=later)
+    if effects:
+        _die_at(effects, of_databases=False)
+    lake.worker(slots=2, tables=[tables]).tick()
+
+
+def _open(root: str) -> Lake:
     from tests.spark.dynamic_oracle import QUICK
 
     from neve.engine import session
-    from neve.lake import Lake
 
     spark, fresh = _attach(), session.fresh_session
 
@@ -92,9 +128,7 @@ def _refresh(root: str, table: str, effects: int) -> None:
 
     vars(session)["fresh_session"] = quick
     session.Session.spark = property(lambda _: spark)  # type: ignore[assignment, method-assign]
-    lake = Lake(root)
-    _die_at(effects)
-    lake.dynamic.refresh([table])
+    return Lake(root)
 
 
 def _attach() -> SparkSession:
@@ -108,7 +142,7 @@ def _attach() -> SparkSession:
     return SparkSession(SparkContext(gateway=gateway, jsc=context, conf=SparkConf(_jconf=context.getConf())))
 
 
-def _die_at(effects: int) -> None:
+def _die_at(effects: int, *, of_databases: bool = True) -> None:
     from py4j.java_gateway import GatewayClient
 
     from neve.database.sqlite import SQLite
@@ -128,7 +162,7 @@ def _die_at(effects: int) -> None:
         return send(self, command, *more, **named)
 
     def executing(self: SQLite, sql: str, values: Any = ()) -> Any:
-        if sql == "COMMIT":
+        if sql == "COMMIT" and of_databases:
             effect()
         return execute(self, sql, values)
 

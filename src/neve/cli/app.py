@@ -8,7 +8,7 @@ import sys
 import traceback
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -72,11 +72,38 @@ def status(
 
 
 @app.command(cls=Command)
-def schedule() -> None:
-    """What scheduled maintenance would do now, and why it leaves the rest alone."""
-    from neve.cli.commands import show_schedule
+def schedule(
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="At another moment, such as 2026-11-16T12:00Z.")
+    ] = (None),
+) -> None:
+    """What the worker would do now, when the rest is due, and what keeps it waiting. Changes nothing."""
+    from neve.cli.worker import show_schedule
 
-    show_schedule()
+    show_schedule(at)
+
+
+@app.command(cls=Command)
+def worker(
+    once: Annotated[
+        bool, typer.Option("--once", help="Do all that is due now, and end. Exits 1 when some failed.")
+    ] = False,
+    slots: Annotated[int | None, typer.Option("--slots", min=1, help="Jobs at once; worker.slots by default.")] = None,
+    tables: Annotated[
+        list[str] | None,
+        typer.Option("--tables", metavar="NAME", help="Only these: names or patterns. May be repeated."),
+    ] = None,
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option("--log-format", help="Lines for people, or JSON, on stderr.")
+    ] = "text",
+    metrics_file: Annotated[
+        Path | None, typer.Option("--metrics-file", metavar="FILE", help="Keep Prometheus metrics in this file.")
+    ] = None,
+) -> None:
+    """Refresh dynamic tables by their target lag, compact periods, load what landed. SIGTERM finishes what runs."""
+    from neve.cli.worker import run_worker
+
+    run_worker(once=once, slots=slots, tables=tables or (), log_format=log_format, metrics_file=metrics_file)
 
 
 @app.command(cls=Command)

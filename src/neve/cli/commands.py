@@ -1,4 +1,4 @@
-"""The commands at the root: init, doctor, status, schedule, sql."""
+"""The commands at the root: init, doctor, status, sql."""
 
 from __future__ import annotations
 
@@ -73,10 +73,6 @@ def _tally(rows: Sequence[StatusRow]) -> str:
     """Such as `1 late, 2 unhealthy, 9 healthy`; each table counts once."""
     counts = Counter("late" if row.late else row.state for row in rows)
     return ", ".join(f"{counts[word]:,} {word}" for word in ("late", *STATES) if counts[word])
-
-
-def show_schedule() -> None:
-    emit(open_lake(create=True).schedule(), empty="no tables yet")
 
 
 def run_sql(text: str | None, *, file: Path | None, write: bool, as_of: str | None, limit: int | None) -> None:

@@ -33,6 +33,7 @@ from neve.model.rewrites import RewriteReceipt
 from neve.model.rows import RowReceipt
 from neve.model.runs import Run
 from neve.model.units import format_bytes
+from neve.model.work import JobOutcome
 
 _COLUMNS: dict[type[BaseModel], tuple[str, ...]] = {
     Run: ("run_id", "kind", "table_name", "state", "started_at", "finished_at", "error_message"),
@@ -67,6 +68,7 @@ _COLUMNS: dict[type[BaseModel], tuple[str, ...]] = {
         "rows",
         "bytes",
     ),
+    JobOutcome: ("table", "action", "state", "what", "reason", "duration_ms", "run_id"),
     StatusRow: (
         "table",
         "state",

@@ -23,8 +23,10 @@ from neve.config.values import (
     OptionalStateUri,
     OptionalText,
     OptionalUrl,
+    OptionalWebhook,
     OrphanAge,
     Packages,
+    PositiveDuration,
     Properties,
     Text,
     Warehouse,
@@ -216,6 +218,25 @@ class CommitSettings(Section):
         return self
 
 
+class WorkerSettings(Section):
+    """Scheduled work: `neve worker`."""
+
+    slots: Count = Field(1, description="jobs at once in one worker")
+    lease: PositiveDuration = Field(
+        timedelta(minutes=1), description="a worker that gives no sign of life for so long is taken for dead"
+    )
+    poll: PositiveDuration = Field(timedelta(seconds=10), description="at most so long between two looks")
+
+
+class AlertSettings(Section):
+    """Who is told when a table is late beyond twice its lag, fails 3 times in 15 minutes, or turns to FULL."""
+
+    webhook: OptionalWebhook = Field(
+        None, description="an address that takes JSON by POST; better as NEVE_ALERTS__WEBHOOK"
+    )
+    command: OptionalText = Field(None, description="a command that gets the JSON on its standard input")
+
+
 class ProfileSection(Section):
     """All that a profile may set."""
 
@@ -232,6 +253,8 @@ class ProfileSection(Section):
     retention: RetentionSettings = RetentionSettings()
     trash: TrashSettings = TrashSettings()
     commit: CommitSettings = CommitSettings()
+    worker: WorkerSettings = WorkerSettings()
+    alerts: AlertSettings = AlertSettings()
 
 
 class _Choice(Section):

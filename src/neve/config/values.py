@@ -72,6 +72,12 @@ def _check_orphan_age(value: timedelta) -> timedelta:
     return value
 
 
+def _check_webhook(value: SecretStr) -> SecretStr:
+    if not value.get_secret_value().startswith(("http://", "https://")):
+        raise ValueError("must start with http:// or https://")
+    return value
+
+
 def _check_coordinate(value: str) -> str:
     if not re.fullmatch(r"[^\s:,]+:[^\s:,]+:[^\s:,]+", value):
         raise ValueError("must be Maven coordinates, as group:artifact:version")
@@ -81,6 +87,10 @@ def _check_coordinate(value: str) -> str:
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1), BeforeValidator(_as_text)]
 OptionalText = Annotated[Text | None, BeforeValidator(_empty_as_none)]
 OptionalSecret = Annotated[Annotated[SecretStr, BeforeValidator(_as_text)] | None, BeforeValidator(_empty_as_none)]
+OptionalWebhook = Annotated[
+    Annotated[SecretStr, BeforeValidator(_as_text), AfterValidator(_check_webhook)] | None,
+    BeforeValidator(_empty_as_none),
+]
 
 Url = Annotated[Text, PlainSerializer(mask_url, return_type=str, when_used="json")]
 OptionalUrl = Annotated[Url | None, BeforeValidator(_empty_as_none)]
@@ -99,6 +109,8 @@ Duration = Annotated[
     PlainSerializer(format_duration, return_type=str, when_used="json"),
 ]
 OrphanAge = Annotated[Duration, AfterValidator(_check_orphan_age)]
+
+PositiveDuration = Annotated[Duration, Field(gt=timedelta(0))]
 
 Packages = tuple[Annotated[Text, AfterValidator(_check_coordinate)], ...]
 Properties = Annotated[

@@ -35,6 +35,11 @@ class Database:
         """The type of a column that numbers its rows."""
         return self._driver.identity
 
+    @property
+    def skip_locked(self) -> str:
+        """What ends a SELECT that locks its rows, and passes over those that another transaction has locked."""
+        return self._driver.skip_locked
+
     def read(self, sql: str, *values: Value) -> Sequence[Row]:
         with self._lock:
             self._ensure_connected()

@@ -25,6 +25,7 @@ class Driver(Protocol):
 
     begin: str
     identity: str
+    skip_locked: str
 
     @property
     def label(self) -> str:

@@ -21,6 +21,7 @@ class SQLite:
 
     begin = "BEGIN IMMEDIATE"
     identity = "INTEGER PRIMARY KEY"
+    skip_locked = ""  # BEGIN IMMEDIATE has kept every other writer out
 
     def __init__(self, path: Path, *, create: bool, what: str) -> None:
         self._what = what

@@ -69,6 +69,18 @@ class Session:
         return self._spark is not None
 
     @property
+    def is_gone(self) -> bool:
+        """Whether Spark was started and does not answer any more: its JVM has died, or was stopped by somebody."""
+        from py4j.protocol import Py4JError
+
+        if self._spark is None:
+            return False
+        try:
+            return bool(self._spark.sparkContext._jsc.sc().isStopped())
+        except (Py4JError, OSError, AttributeError):
+            return True
+
+    @property
     def log_file(self) -> Path:
         return self._loaded.root / ".neve" / "spark.log"
 
@@ -104,7 +116,8 @@ class Session:
             running.users.discard(id(self))
             if not running.users:
                 _process.running = None
-                running.spark.stop()
+                with suppress(OSError):  # its JVM may have died before
+                    running.spark.stop()
                 give_back(running.handler_before)
                 _end_gateway(running.gateway)
 

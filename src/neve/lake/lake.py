@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -22,11 +22,14 @@ from neve.model.results import (
 from neve.model.retention import OrphanReceipt
 from neve.model.rewrites import CompactOptions, RewriteReceipt
 from neve.model.units import parse_duration
-from neve.services import lakes, queries, specs, status
+from neve.services import lakes, queries, specs
 from neve.services.context import Context
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from neve.observe.log import Event
+    from neve.services.worker.worker import Worker
 
 from neve.lake.dynamic import DynamicTables
 from neve.lake.namespaces import Namespaces
@@ -115,9 +118,24 @@ class Lake:
         """
         return self._opened.enter_context(self.table(table).changes(since, until, columns=columns)).frame()
 
-    def schedule(self) -> list[JobRow]:
-        """What scheduled maintenance would do now."""
-        return status.schedule(self._context)
+    def schedule(self, now: datetime | None = None) -> list[JobRow]:
+        """What the worker would do at this moment, or another, in its order; and what keeps the rest waiting."""
+        from neve.services.worker.schedule import schedule
+
+        return schedule(self._context, now)
+
+    def worker(
+        self,
+        *,
+        slots: int | None = None,
+        tables: Sequence[str] = (),
+        metrics_file: str | Path | None = None,
+        log: Callable[[Event], None] | None = None,
+    ) -> Worker:
+        """A worker: `tick()` does all that is due, `run()` goes on until `drain()`. Settings say what is not given."""
+        from neve.services.worker.making import make_worker
+
+        return make_worker(self._context, slots=slots, tables=tables, metrics_file=metrics_file, log=log)
 
     def compact(self, *, dry_run: bool = False, **how: Unpack[CompactOptions]) -> Iterator[RewriteReceipt]:
         """Compacts every table that is online, one after the other, as the receipts are asked for."""

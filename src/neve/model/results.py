@@ -182,12 +182,17 @@ class TrashRow(Answer):
 
 
 class JobRow(Answer):
-    """A piece of work that is due, or the reason why it is not."""
+    """A piece of work that is due, or the reason why it is not.
+
+    `due_at` is when it was or will be, where that is known; `waits` what keeps due work from being done now.
+    """
 
     table: str
     action: str
     due: bool
     reason: Reason
+    due_at: datetime | None = None
+    waits: Reason | None = None
 
 
 class DateCount(Answer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Literal
 
 from cronsim import CronSim, CronSimError
@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from neve.errors import NeveError
-from neve.model.batching import BatchLimits
+from neve.model.batching import Age, BatchLimits
 from neve.model.patterns import DATE_FORMAT, format_pattern, has_date, match_pattern, pattern_kind
 from neve.model.periods import Period, PeriodKind, period_of
 from neve.model.runs import TableFormat
@@ -219,6 +219,21 @@ class CompactionSection(FileModel):
     strategy: StrategySection = StrategySection()
 
 
+class LandingSection(FileModel):
+    """A folder that the worker watches for this table. A file is complete when it is unchanged for `settle`."""
+
+    folder: Name
+    date_from_name: Name
+    settle: Age = timedelta(seconds=5)
+
+    @model_validator(mode="after")
+    def _names_days(self) -> LandingSection:
+        if (kind := _kind(self.date_from_name, None, key="date_from_name")) != "day":
+            example = "sales_{date}.csv"
+            raise _unmet("date_from_name", f"{self.date_from_name!r} names a {kind}, not a day: {example}")
+        return self
+
+
 class IngestionSection(FileModel):
     """How days come in. A column that a file lacks becomes NULL, or the file is refused."""
 
@@ -226,6 +241,7 @@ class IngestionSection(FileModel):
     missing_columns: Annotated[Literal["null", "refuse"], BeforeValidator(_as_word)] = "null"
     max_rejected: RejectLimit | None = None
     batch: BatchLimits = BatchLimits()
+    landing: LandingSection | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

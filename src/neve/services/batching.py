@@ -116,6 +116,15 @@ def put_submissions(context: Context, rows: Iterable[SubmittedFile]) -> None:
             context.store.submissions.put(row)
 
 
+def look_ahead(context: Context, request: BatchRequest) -> BatchPlan:
+    """What `load_batches` would do now, or why it would wait."""
+    described = describe(context, request.table, request.file)
+    limits = BatchLimits() if described is None else described.ingestion.batch
+    rows = [row for row in context.store.submissions.for_table(request.table.short) if row.date not in request.holding]
+    pending, done = [row for row in rows if row.run_id is None], [row for row in rows if row.run_id is not None]
+    return plan_batches(pending, done, limits, now=context.clock(), force=request.force)
+
+
 def load_batches(context: Context, request: BatchRequest, *, ingest: Ingest = ingest_files) -> Iterator[BatchOutcome]:
     """Loads what is ready, batch by batch, and tells what became of each; `waiting` when nothing is ready.
 
@@ -125,7 +134,7 @@ def load_batches(context: Context, request: BatchRequest, *, ingest: Ingest = in
         LeaseHeld: somebody else makes batches of this table now.
     """
     check_table(context, request.table, request.file)
-    plan = _plan(context, request)
+    plan = look_ahead(context, request)
     if plan.reason is not None:
         yield BatchOutcome(table=str(request.table), state="waiting", reason=plan.reason)
     elif request.dry_run:
@@ -136,7 +145,7 @@ def load_batches(context: Context, request: BatchRequest, *, ingest: Ingest = in
                 yield _outcome(request, present, state="planned")
     else:
         with leased(context, f"the batches of {request.table.short}") as lease:
-            for batch in _plan(context, request).batches:  # what was seen before the lease may be loaded by now
+            for batch in look_ahead(context, request).batches:  # what was seen before the lease may be loaded by now
                 yield from _Loading(context, request, lease, ingest).load(batch)
 
 
@@ -196,14 +205,6 @@ def _loaded_by(context: Context, request: BatchRequest, receipt: IngestReceipt) 
         )
         runs |= {day: held[day].run_id for day in skipped if day in held}
     return runs
-
-
-def _plan(context: Context, request: BatchRequest) -> BatchPlan:
-    described = describe(context, request.table, request.file)
-    limits = BatchLimits() if described is None else described.ingestion.batch
-    rows = [row for row in context.store.submissions.for_table(request.table.short) if row.date not in request.holding]
-    pending, done = [row for row in rows if row.run_id is None], [row for row in rows if row.run_id is not None]
-    return plan_batches(pending, done, limits, now=context.clock(), force=request.force)
 
 
 def _part(context: Context, request: BatchRequest, batch: Batch) -> tuple[Batch, list[BatchOutcome]]:

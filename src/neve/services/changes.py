@@ -131,9 +131,14 @@ def unset_properties(context: Context, name: TableName, keys: Sequence[str]) -> 
 def set_online(context: Context, name: TableName, *, online: bool) -> Receipt:
     """An offline table is left alone by every scheduled job; ingest and query go on."""
     action = "online" if online else "offline"
+    known = context.store.registry.get(name.short)
+    if online and known is not None and known.format != "iceberg" and context.store.setbacks.clear(known.table_uuid):
+        return _nothing(action, name, f"scheduled jobs of {name} that failed are tried again")
     facts = context.catalog.facts(name)
+    resumed = context.store.setbacks.clear(facts.uuid) if online else 0
     if facts.online == online:
-        return _nothing(action, name, f"{name} is {action} already")
+        again = "; scheduled jobs that failed are tried again" if resumed else ""
+        return _nothing(action, name, f"{name} is {action} already{again}")
     with recorded(context, action, name) as run:
         if online:
             context.catalog.set_properties(name, put={}, remove=[ONLINE])

@@ -85,6 +85,7 @@ def forget_row(context: Context, short: str, uuid: str | None) -> None:
             forget_logs(context, short)
         if uuid is not None:
             context.store.dynamic.forget(uuid)
+            context.store.setbacks.clear(uuid)
             forget_logs(context, uuid)
 
 

@@ -19,9 +19,9 @@ from neve.services.context import Context
 from neve.services.descriptions import describe, period_spec
 from neve.services.directory_tables.compaction import due
 from neve.services.directory_tables.look import status
-from neve.services.directory_tables.tables import Contents, DirectoryTable, all_directories, contents, find
+from neve.services.directory_tables.tables import Contents, DirectoryTable, contents, find
 from neve.services.ledger import held_dates
-from neve.services.look import all_facts, live_rows
+from neve.services.look import live_rows
 
 _MIB = 1024 * 1024
 _IDLE = frozenset({"already_compacted", "no_files", "beyond_lookback", "disabled"})
@@ -64,23 +64,13 @@ def _iceberg_status(context: Context, name: TableName, file: Path | None) -> Tab
     )
 
 
-def schedule(context: Context) -> list[JobRow]:
-    """What scheduled maintenance would do now, and why it leaves the rest alone."""
-    rows = [
-        row for facts in all_facts(context) for row in table_jobs(context, facts, context.catalog.live_files(facts))
-    ]
-    return rows + [
-        row for table in all_directories(context) for row in directory_jobs(context, table, contents(context, table))
-    ]
-
-
 def table_jobs(context: Context, facts: TableFacts, files: Sequence[FileFact]) -> list[JobRow]:
     """The scheduled work of one table, due or not."""
     job = plan_maintenance(facts, files, context.loaded.settings.compaction)
     return [
         JobRow(table=str(job.table), action=job.action, due=job.due, reason=job.reason),
         *(
-            JobRow(table=str(facts.name), action=f"compact {item.period}", due=item.due, reason=item.reason)
+            _period_row(facts.name, item)
             for item in _due(context, facts, files, None)
             if facts.online and item.reason.code != "manual"
         ),
@@ -90,10 +80,13 @@ def table_jobs(context: Context, facts: TableFacts, files: Sequence[FileFact]) -
 def directory_jobs(context: Context, table: DirectoryTable, found: Contents) -> list[JobRow]:
     """The scheduled work of one directory table, due or not."""
     return [
-        JobRow(table=str(table.name), action=f"compact {item.period}", due=item.due, reason=item.reason)
-        for item in due_rows(due(context, table, found))
-        if item.reason.code != "manual"
+        _period_row(table.name, item) for item in due_rows(due(context, table, found)) if item.reason.code != "manual"
     ]
+
+
+def _period_row(name: TableName, item: DuePeriod) -> JobRow:
+    action = f"compact {item.period}"
+    return JobRow(table=str(name), action=action, due=item.due, reason=item.reason, due_at=item.due_at)
 
 
 def ingestion_block(context: Context, name: TableName) -> IngestionBlock:

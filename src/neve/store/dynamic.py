@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import cast
 
 from neve.database import Database
 from neve.model.history import DynamicRecord, RefreshRecord, SourceRecord
@@ -109,6 +110,26 @@ class RefreshHistory:
         """The newest row of each table, by uuid; that it was skipped says nothing of how it is."""
         newest = "WHERE id IN (SELECT MAX(id) FROM refresh_history WHERE state <> 'SKIPPED' GROUP BY table_uuid)"
         return {record.table_uuid: record for record in self._read(newest)}
+
+    def recent(self, count: int) -> Mapping[str, list[RefreshRecord]]:
+        """The last refreshes of each table that changed it, at most so many, newest first, by uuid."""
+        ranked = (
+            "SELECT id, ROW_NUMBER() OVER (PARTITION BY table_uuid ORDER BY id DESC) AS place FROM refresh_history"
+            " WHERE state = 'SUCCEEDED' AND refresh_action <> 'NO_DATA'"
+        )
+        found: dict[str, list[RefreshRecord]] = {}
+        where = f"WHERE id IN (SELECT id FROM ({ranked}) AS ranked WHERE place <= ?) ORDER BY id DESC"  # noqa: S608
+        for record in self._read(where, count):
+            found.setdefault(record.table_uuid, []).append(record)
+        return found
+
+    def tally(self) -> Mapping[tuple[str, str, str], int]:
+        """How many rows there are of each table's name, state and code; the code is empty where there is none."""
+        rows = self._database.read(
+            "SELECT name, state, COALESCE(state_code, '') AS code, COUNT(*) AS n FROM refresh_history"
+            " GROUP BY name, state, COALESCE(state_code, '')"
+        )
+        return {(str(row["name"]), str(row["state"]), str(row["code"])): cast("int", row["n"]) for row in rows}
 
     def forget(self, table_uuid: str) -> int:
         """Answers how many rows went."""

@@ -10,9 +10,9 @@ from typing import TypeVar
 from neve.database import Row, Value
 from neve.model.runs import Record
 
-_JSON_COLUMNS = frozenset({"plan", "result", "config", "source_files", "options", "estimates", "source_snapshots"}) | {
-    "snapshots"
-}
+_JSON_COLUMNS = frozenset(
+    {"plan", "result", "config", "source_files", "options", "estimates", "source_snapshots", "failed_at", "snapshots"}
+)
 
 RecordT = TypeVar("RecordT", bound=Record)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import cast
 
 from neve.database import Database
 from neve.errors import AlreadyExists, Conflict, InvalidInput, RunNotFound
@@ -95,6 +96,14 @@ class Runs:
         where = f"WHERE {' AND '.join(f'{column} = ?' for column in chosen)}" if chosen else ""
         sql = select("runs", Run, f"{where} ORDER BY started_at DESC, run_id DESC LIMIT ?")
         return tuple(to_record(Run, row) for row in self._database.read(sql, *chosen.values(), limit))
+
+    def errors(self) -> dict[str, int]:
+        """How many runs failed, by their error; refreshes have a history of their own."""
+        rows = self._database.read(
+            "SELECT COALESCE(error_code, 'error') AS code, COUNT(*) AS n FROM runs"
+            " WHERE state = 'failed' AND kind <> 'refresh' GROUP BY COALESCE(error_code, 'error')"
+        )
+        return {str(row["code"]): cast("int", row["n"]) for row in rows}
 
     def unfinished(self) -> tuple[Run, ...]:
         """Those that run, or were running when their process died; oldest first."""

@@ -202,6 +202,37 @@ MIGRATIONS = (
                 pid BIGINT NOT NULL
             )""",
             "CREATE INDEX readers_by_table ON readers (table_uuid)",
+            """CREATE TABLE claims (
+                table_uuid TEXT NOT NULL PRIMARY KEY,
+                table_name TEXT NOT NULL,
+                action TEXT NOT NULL,
+                owner TEXT,
+                fence BIGINT NOT NULL,
+                claimed_at TEXT NOT NULL,
+                expires_at TEXT NOT NULL
+            )""",
+            """CREATE TABLE setbacks (
+                table_uuid TEXT NOT NULL,
+                action TEXT NOT NULL,
+                table_name TEXT NOT NULL,
+                failures INTEGER NOT NULL,
+                failed_at TEXT NOT NULL,
+                retry_at TEXT NOT NULL,
+                error_code TEXT NOT NULL,
+                error_message TEXT NOT NULL,
+                suspended_at TEXT,
+                PRIMARY KEY (table_uuid, action)
+            )""",
+            """CREATE TABLE workers (
+                name TEXT NOT NULL PRIMARY KEY,
+                host TEXT NOT NULL,
+                pid BIGINT NOT NULL,
+                slots INTEGER NOT NULL,
+                started_at TEXT NOT NULL,
+                seen_at TEXT NOT NULL,
+                stopped_at TEXT
+            )""",
+            "CREATE TABLE alerts (event TEXT NOT NULL PRIMARY KEY, told_at TEXT NOT NULL)",
         ),
     ),
 )

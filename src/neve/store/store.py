@@ -8,6 +8,7 @@ from types import TracebackType
 
 from neve.database import Database, open_database
 from neve.model.runs import CompactionRecord, IngestionRecord
+from neve.store.claims import Claims
 from neve.store.dynamic import DynamicTables, RefreshHistory
 from neve.store.leases import Leases
 from neve.store.logs import TableLog
@@ -15,8 +16,10 @@ from neve.store.registry import Registry
 from neve.store.retention import OrphanScans, Readers
 from neve.store.runs import Runs
 from neve.store.schema import MIGRATIONS, Migration, migrate, read_version
+from neve.store.setbacks import Setbacks
 from neve.store.submissions import Submissions
 from neve.store.trash import Trash
+from neve.store.workers import Alerts, Workers
 
 
 class Store:
@@ -35,6 +38,10 @@ class Store:
         self.refreshes = RefreshHistory(database)
         self.scans = OrphanScans(database)
         self.readers = Readers(database)
+        self.claims = Claims(database)
+        self.setbacks = Setbacks(database)
+        self.workers = Workers(database)
+        self.alerts = Alerts(database)
 
     @classmethod
     def open(cls, uri: str, *, create: bool = True, migrations: Sequence[Migration] = MIGRATIONS) -> Store:

@@ -20,6 +20,11 @@ class Submissions(TableLog[SubmittedFile]):
     def __init__(self, database: Database) -> None:
         super().__init__(database, "submitted_files", SubmittedFile, unit="path")
 
+    def pending(self) -> tuple[str, ...]:
+        """The tables that have files to load."""
+        rows = self._database.read("SELECT DISTINCT table_name FROM submitted_files WHERE run_id IS NULL")
+        return tuple(sorted(str(row["table_name"]) for row in rows))
+
     def mark(self, file: SubmittedFile, run_id: str) -> bool:
         """A run has loaded the file. False, and it stays pending, when it was submitted again meanwhile."""
         return bool(

@@ -18,8 +18,10 @@ from neve.plan.graph import downstream, waves
 from neve.plan.tables import DEFINITION, STATE, SUSPENDED, check_alterations
 from neve.services.context import Context
 from neve.services.dynamic.definitions import (
+    BY_FAILURES,
     BY_USER,
     SUSPENDED_BY,
+    SUSPENDED_WHY,
     Definition,
     all_definitions,
     describe_lag,
@@ -100,13 +102,23 @@ def change_options(
 
 def suspend(context: Context, name: TableName) -> list[Receipt]:
     """Rounds leave the table out, and those that read it: they have nothing to follow. By name it can be refreshed."""
+    return _suspend(context, name, by=BY_USER)
+
+
+def suspend_failing(context: Context, name: TableName, why: str) -> list[Receipt]:
+    """The same after too many failures, the last of which is kept until somebody resumes the table."""
+    return _suspend(context, name, by=BY_FAILURES, why=why)
+
+
+def _suspend(context: Context, name: TableName, *, by: str, why: str | None = None) -> list[Receipt]:
     definitions = all_definitions(context)
     find_definition(context, name)
     below = [other for other in _below(definitions, name) if definitions[other].suspended is None]
     own = definitions[name].suspended
-    if own == BY_USER and not below:
+    is_done = own == by or (own is not None and by == BY_FAILURES)
+    if is_done and not below:
         return [_nothing("suspend", name, f"{name} is suspended already")]
-    receipts = [_mark(context, name, BY_USER)] if own != BY_USER else []
+    receipts = [] if is_done else [_mark(context, name, by, why=why)]
     return [*receipts, *(_mark(context, other, str(name)) for other in below)]
 
 
@@ -161,15 +173,17 @@ def _below(definitions: Mapping[TableName, Definition], name: TableName) -> list
     return [other for wave in waves(graph) for other in wave if other in below]
 
 
-def _mark(context: Context, name: TableName, by: str | None) -> Receipt:
+def _mark(context: Context, name: TableName, by: str | None, *, why: str | None = None) -> Receipt:
     action = "resume" if by is None else "suspend"
     with recorded(context, action, name, plan={"by": by}) as run:
         if by is None:
-            context.catalog.alter(name, [], remove=[STATE, SUSPENDED_BY])
+            context.catalog.alter(name, [], remove=[STATE, SUSPENDED_BY, SUSPENDED_WHY])
+            context.store.setbacks.clear(context.catalog.facts(name).uuid)
         else:
-            context.catalog.set_properties(name, put={STATE: SUSPENDED, SUSPENDED_BY: by})
+            told = {STATE: SUSPENDED, SUSPENDED_BY: by} | ({} if why is None else {SUSPENDED_WHY: why})
+            context.catalog.set_properties(name, put=told)
             if by != BY_USER:
-                run.details["because"] = f"{by}, which it needs, is suspended"
+                run.details["because"] = why or f"{by}, which it needs, is suspended"
         remember(context, [context.catalog.facts(name)])
         run.undo = neve("dynamic", "suspend" if by is None else "resume", name.short)
     return receipt_of(run)

@@ -24,6 +24,8 @@ FRONTIER = "neve.dynamic.frontier"
 REFRESH = "neve.dynamic.refresh"
 SUSPENDED_BY = "neve.dynamic.suspended-by"
 """Who suspended a table: the user, or a table that it needs. Without it, Névé did after failures."""
+SUSPENDED_WHY = "neve.dynamic.suspended-why"
+"""The failure that suspended a table."""
 BY_USER, BY_FAILURES = "user", "failures"
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from neve.errors import NeveError, NotFound, RefreshFailed
+from neve.errors import NeveError, NotFound, RefreshFailed, StalePlan
 from neve.model.facts import TableFacts
 from neve.model.names import TableName
 from neve.model.refresh import Pin, RefreshReceipt, RefreshState, RefreshTrigger
@@ -22,12 +22,17 @@ from neve.services.look import all_facts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundRequest:
-    """Which tables (`t`, `+t`, `t+`; all without any), how many at once, and who asks."""
+    """Which tables (`t`, `+t`, `t+`; all without any), how many at once, and who asks.
+
+    No table is called in that is not `within` these, where they are given; `told` hears of each as soon as it is done.
+    """
 
     selectors: Sequence[str] = ()
     trigger: RefreshTrigger = "MANUAL"
     parallel: int | None = None
     dry_run: bool = False
+    within: frozenset[TableName] | None = None
+    told: Callable[[RefreshReceipt], None] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,6 +114,7 @@ def begin(context: Context, request: RoundRequest, *, beside: Definition | None 
 
     Raises:
         NotFound: a selector names no dynamic table.
+        StalePlan: a table would have to be called in that is not `within` those of the request.
     """
     at = context.clock()
     tables = {facts.name: facts for facts in all_facts(context)}
@@ -126,6 +132,8 @@ def begin(context: Context, request: RoundRequest, *, beside: Definition | None 
         at=at,
         standing={name: _standing(tables[name]) for name in graph},
     )
+    if request.within is not None and (more := sorted(set(plan.called_in) - request.within)):
+        raise StalePlan(f"{more[0]} has to be refreshed too: its sources have changed meanwhile")
     return Lap(
         context=context,
         request=request,

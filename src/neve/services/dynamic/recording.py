@@ -17,12 +17,13 @@ from neve.services.dynamic.laps import Lap
 def record(lap: Lap, name: TableName) -> None:
     """Writes what became of a table as soon as it is known; what found nothing to do waits for `conclude`."""
     receipt, store = lap.receipts[name], lap.context.store
-    if lap.request.dry_run or receipt.refresh == "NO_DATA":
-        return
-    store.refreshes.add([_row(lap, name)])
-    if receipt.state == "SUCCEEDED":
-        with suppress(NotFound):  # dropped meanwhile
-            remember(lap.context, [lap.context.catalog.facts(name)])
+    if not lap.request.dry_run and receipt.refresh != "NO_DATA":
+        store.refreshes.add([_row(lap, name)])
+        if receipt.state == "SUCCEEDED":
+            with suppress(NotFound):  # dropped meanwhile
+                remember(lap.context, [lap.context.catalog.facts(name)])
+    if lap.request.told is not None:
+        lap.request.told(receipt)
 
 
 def conclude(lap: Lap) -> None:

@@ -1,0 +1,1 @@
+"""The worker: what is due is found by facts, claimed in the state store, done, and written down."""

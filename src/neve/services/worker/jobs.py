@@ -1,0 +1,123 @@
+"""The kinds of scheduled work, each a function that does one job and tells of each table as soon as it is done.
+
+To add a kind: one line in `JOBS`, and rows of that action from `services.status.table_jobs` or `directory_jobs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from neve.errors import CommitConflict, Conflict, LeaseHeld, NotFound, SparkUnavailable, StalePlan, StoreError
+from neve.model.names import TableName
+from neve.model.periods import date_ranges
+from neve.model.refresh import RefreshReceipt
+from neve.model.results import Reason, Receipt
+from neve.model.work import OutcomeState
+from neve.plan.agenda import REFRESH, Job
+from neve.services.compaction import compact_period
+from neve.services.compaction_requests import ask
+from neve.services.context import Context
+from neve.services.dynamic.laps import RoundRequest
+from neve.services.dynamic.rounds import run_round
+from neve.services.worker.landing import KIND as LANDING
+from neve.services.worker.landing import Landing
+
+CONFLICTS = frozenset(error.code for error in (Conflict, CommitConflict, LeaseHeld, StalePlan))
+"""Somebody else was first: nothing was changed, and nobody is to blame."""
+NOT_ITS_OWN = frozenset(error.code for error in (SparkUnavailable, StoreError))
+"""The worker could not work; the table has nothing to do with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What became of one table. A failure that is not `own`, such as one of a table above, does not count."""
+
+    table: TableName
+    state: OutcomeState
+    what: str | None = None
+    reason: Reason | None = None
+    run_id: str | None = None
+    refresh: RefreshReceipt | None = None
+    own: bool = True
+
+
+Tell = Callable[[Done], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hands:
+    """What a job works with: the open lake, and what the worker remembers of landing folders."""
+
+    context: Context
+    landing: Landing
+    tell: Tell
+
+
+def refresh(hands: Hands, job: Job) -> None:
+    """One round of the job's tables; what stands in the way of one keeps only those below it."""
+
+    def told(receipt: RefreshReceipt) -> None:
+        hands.tell(_of_refresh(receipt))
+
+    names = [member.table for member in job.members]
+    request = RoundRequest(
+        selectors=[name.short for name in names],
+        trigger="SCHEDULED",
+        parallel=1,
+        within=frozenset(names),
+        told=told,
+    )
+    try:
+        run_round(hands.context, request)
+    except NotFound as exc:
+        raise StalePlan(f"{exc.message}: it is gone since this was planned") from exc
+
+
+def compact(hands: Hands, job: Job) -> None:
+    """One period of one table, as `neve compact TABLE --period` does it."""
+    receipt = compact_period(hands.context, ask(job.table, None, period=job.what))
+    hands.tell(_of_receipt(job.table, receipt, what=f"{receipt.files_before:,} → {receipt.files_after:,} files"))
+
+
+def load(hands: Hands, job: Job) -> None:
+    """What waits in the table's landing folder, or was submitted; dates that fail do not keep the others."""
+    outcomes = list(hands.landing.load(hands.context, job.table))
+    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+    loaded = [outcome for outcome in outcomes if outcome.state == "loaded"]
+    days = [day for outcome in loaded for day in outcome.dates]
+    runs = [outcome.receipt.run_id for outcome in loaded if outcome.receipt is not None]
+    done = Done(
+        table=job.table,
+        state="succeeded",
+        what=f"loaded {date_ranges(sorted(days))}" if days else "nothing was ready",
+        run_id=next(filter(None, reversed(runs)), None),
+    )
+    # Dates that failed stay submitted, and the landing folder's memory says when each is tried again.
+    hands.tell(replace(done, state="failed", reason=failed[0].reason, own=False) if failed else done)
+
+
+JOBS: Mapping[str, Callable[[Hands, Job], None]] = {
+    REFRESH: refresh,
+    "compact_period": compact,
+    LANDING: load,
+}
+
+
+def _of_receipt(table: TableName, receipt: Receipt, *, what: str) -> Done:
+    return Done(table=table, state="succeeded", what=what, reason=receipt.reason, run_id=receipt.run_id)
+
+
+def _of_refresh(receipt: RefreshReceipt) -> Done:
+    state: OutcomeState = "succeeded"
+    if receipt.state in ("FAILED", "UPSTREAM_FAILED"):
+        state = "conflict" if receipt.error_code in CONFLICTS else "failed"
+    return Done(
+        table=TableName.parse(receipt.table),
+        state=state,
+        what=receipt.refresh or receipt.state,
+        reason=receipt.reason,
+        run_id=receipt.run_id,
+        refresh=receipt,
+        own=receipt.state != "UPSTREAM_FAILED" and receipt.error_code not in NOT_ITS_OWN,
+    )
