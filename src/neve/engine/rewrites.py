@@ -30,6 +30,9 @@ _LOST = (
     "org.apache.iceberg.exceptions.ValidationException",
 )
 _RUNNERS = "org.apache.iceberg.spark.actions.Spark{}FileRewriteRunner"
+_SLACK, _AT_MOST = 5 << 10, 1.4
+"""As Iceberg's planner has it: what is read fills the outputs evenly, and none is cut for being a little too large."""
+
 _NAMES = {"binpack": "BinPack", "sort": "Sort", "zorder": "ZOrder", "hilbert": "Hilbert"}
 
 
@@ -107,8 +110,8 @@ class Rewrite:
             for path in paths:
                 tasks.add(self._tasks[path])
             size = sum(self._tasks[path].file().fileSizeInBytes() for path in paths)
-            split = max(size // max(outputs, 1) + (1 << 20), 1)
-            group = self._group(tasks, target_bytes=target_bytes, split=split, outputs=outputs)
+            split = size // max(outputs, 1) + _SLACK
+            group = self._group(tasks, target_bytes=round(target_bytes * _AT_MOST), split=split, outputs=outputs)
             group.setOutputFiles(self._runner(order).rewrite(group))
             written = self._java.java.util.ArrayList(group.addedFiles())
             files = [written.get(index) for index in range(written.size())]

@@ -1,7 +1,11 @@
-"""What is due: pure, from facts and settings. Offline tables are left alone, and say so."""
+"""What is due on a table's files and past: pure, from facts and settings. Offline tables are left alone, and say so.
+
+Each rule is that of the command which does the work, so that nothing is due which would do nothing.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,13 +13,21 @@ from neve.config import CompactionSettings
 from neve.model.facts import FileFact, TableFacts
 from neve.model.names import TableName
 from neve.model.results import Reason
+from neve.model.units import format_count
+from neve.plan.measures import by_partition, small_file_bytes
+from neve.plan.rewrites import MANY_DELETED
+from neve.plan.tidying import ManifestPlan
 
-_MIB = 1024 * 1024
+MANY_SNAPSHOTS = 20
+"""So many that nobody needs are worth a commit; fewer wait for the next ones."""
+
+MANY_MANIFESTS = 100
+"""More than a table needs by so many: what health begins to count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A piece of work on one table; not due when `skipped` says why."""
+    """A piece of work on one table."""
 
     table: TableName
     action: str
@@ -23,8 +35,10 @@ class Job:
     due: bool
 
 
-def plan_maintenance(facts: TableFacts, files: Sequence[FileFact], settings: CompactionSettings) -> Job:
-    """Whether a table's small files should be compacted now."""
+def plan_compaction(
+    facts: TableFacts, files: Sequence[FileFact], settings: CompactionSettings, target_bytes: int
+) -> Job:
+    """Whether a table's small files, or those with many deleted rows, should be compacted now."""
 
     def job(code: str, detail: str, *, due: bool = False) -> Job:
         return Job(table=facts.name, action="compact", reason=Reason(code=code, detail=detail), due=due)
@@ -33,8 +47,48 @@ def plan_maintenance(facts: TableFacts, files: Sequence[FileFact], settings: Com
         return job("offline", "the table is offline: scheduled jobs leave it alone")
     if not settings.enabled:
         return job("disabled", "compaction.enabled is false")
-    small = sum(file.content == "data" and file.bytes < settings.small_file_threshold_mb * _MIB for file in files)
-    needed = settings.min_files_to_compact
-    if small < needed:
-        return job("few_small_files", f"{small} small files; {needed} make it worth while")
-    return job("small_files", f"{small} small files, {needed} or more", due=True)
+    below, needed = small_file_bytes(settings.small_file_threshold_mb, target_bytes), settings.min_files_to_compact
+    small = [
+        sum(file.content == "data" and file.bytes < below for file in members)
+        for members in by_partition(files).values()
+    ]
+    crowded = [count for count in small if count >= max(needed, 2)]
+    if crowded:
+        return job("small_files", f"{format_count(sum(crowded))} small files, {needed} or more", due=True)
+    if holed := _holed(files):
+        return job("deleted_rows", f"{format_count(holed)} files with many deleted rows", due=True)
+    return job("few_small_files", f"{format_count(sum(small))} small files; {needed} make it worth while")
+
+
+def _holed(files: Sequence[FileFact]) -> int:
+    """Data files with so many deleted rows that compaction takes them for that alone."""
+    gone: Counter[str] = Counter()
+    for file in files:
+        if file.deletes_from is not None:
+            gone[file.deletes_from] += file.rows
+    found = 0
+    for members in by_partition(files).values():
+        unnamed = [file.sequence_number for file in members if file.content != "data" and file.deletes_from is None]
+        until = max(unnamed, default=-1)
+        found += sum(
+            file.content == "data"
+            and (file.sequence_number < until or (gone[file.path] and gone[file.path] >= MANY_DELETED * file.rows))
+            for file in members
+        )
+    return found
+
+
+def plan_expiry_job(facts: TableFacts, expirable: int) -> Job | None:
+    """None where there is nothing to tell."""
+    if not facts.online or expirable < MANY_SNAPSHOTS:
+        return None
+    detail = f"{format_count(expirable)} snapshots that nobody needs any more"
+    return Job(table=facts.name, action="expire", reason=Reason(code="old_snapshots", detail=detail), due=True)
+
+
+def plan_manifest_job(facts: TableFacts, plan: ManifestPlan) -> Job | None:
+    """None where there is nothing to tell."""
+    if not facts.online or plan.before - plan.after <= MANY_MANIFESTS:
+        return None
+    detail = f"{format_count(plan.before)} manifests where {format_count(plan.after)} would do"
+    return Job(table=facts.name, action="manifests", reason=Reason(code="many_manifests", detail=detail), due=True)

@@ -295,3 +295,18 @@ def _why_nothing(plan: ExpiryPlan) -> Reason:
     counts = Counter(item.reasons[0].detail for item in plan.kept)
     told = ", ".join(f"{count:,}: {detail}" for detail, count in counts.most_common(5))
     return Reason(code="nothing_to_do", detail=f"every snapshot is needed ({told})")
+
+
+def expirable(context: Context, facts: TableFacts, tables: Sequence[TableFacts] | None = None) -> int:
+    """How many snapshots `neve expire` would take; who needs them is asked only where some are old enough.
+
+    `tables` are all of the lake, where the caller has them.
+    """
+    try:
+        policy = policy_of(context, facts)
+        refuse_without_gc(facts, verb="expire snapshots of")
+    except (InvalidInput, Refused):  # which says so when it is asked
+        return 0
+    if not plan_expiry(facts, policy, (), now=context.clock()).gone:
+        return 0
+    return len(plan_of(context, facts, policy, tables=tables).gone)

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from neve.errors import InvalidInput, NeveError, NotFound, Refused, StorageError
+from neve.errors import NeveError, NotFound, StorageError
 from neve.model.directories import DataFile
 from neve.model.facts import FileFact, Layout, TableFacts, partition_label
 from neve.model.health import StatusRow, TableHealth
 from neve.model.names import TableName
 from neve.model.periods import KINDS, period_of
 from neve.model.results import JobRow, Reason
-from neve.plan.expiry import plan_expiry, refuse_without_gc
 from neve.plan.health import HealthFacts, Lateness, Past, judge
 from neve.plan.measures import MIB, small_file_bytes
 from neve.plan.tables import is_dynamic_table
@@ -23,7 +22,7 @@ from neve.services.context import Context
 from neve.services.directory_tables.compaction import compactable
 from neve.services.directory_tables.look import file_label
 from neve.services.directory_tables.tables import Contents, DirectoryTable, all_directories, contents, find
-from neve.services.expiry import plan_of, policy_of
+from neve.services.expiry import expirable
 from neve.services.look import all_facts
 from neve.services.status import directory_jobs, table_jobs
 
@@ -78,7 +77,7 @@ def _table_row(
     except (NotFound, StorageError) as exc:
         return _unreadable(name, exc)
     health = judge(_iceberg_facts(context, facts, layout, lateness, tables), now=now)
-    return _row(health, table_jobs(context, facts, layout.files))
+    return _row(health, table_jobs(context, facts, layout))
 
 
 def _directory_row(context: Context, table: DirectoryTable) -> StatusRow:
@@ -151,7 +150,7 @@ def _iceberg_facts(
         sorted_by=facts.sort_by[0].term.column if facts.sort_by else None,
         past=Past(
             snapshots=facts.snapshots,
-            expirable=_expirable(context, facts, tables),
+            expirable=expirable(context, facts, tables),
             manifests=manifests.before,
             manifests_needed=manifests.after,
             manifest_bytes=manifests.bytes,
@@ -160,18 +159,6 @@ def _iceberg_facts(
         ),
         lateness=lateness,
     )
-
-
-def _expirable(context: Context, facts: TableFacts, tables: Sequence[TableFacts] | None) -> int:
-    """How many snapshots `neve expire` would take; who needs them is asked only where some are old enough."""
-    try:
-        policy = policy_of(context, facts)
-        refuse_without_gc(facts, verb="expire snapshots of")
-    except (InvalidInput, Refused):  # which says so when it is asked
-        return 0
-    if not plan_expiry(facts, policy, (), now=context.clock()).gone:
-        return 0
-    return len(plan_of(context, facts, policy, tables=tables).gone)
 
 
 def _directory_facts(context: Context, table: DirectoryTable, found: Contents) -> HealthFacts:

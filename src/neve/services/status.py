@@ -7,19 +7,21 @@ from datetime import date, datetime
 from pathlib import Path
 
 from neve.model.compaction import Due, NotDue
-from neve.model.facts import FileFact, TableFacts
+from neve.model.facts import FileFact, Layout, TableFacts
 from neve.model.ingest import INGEST_DATE, rejected_name
 from neve.model.names import TableName
 from neve.model.periods import missing_dates
 from neve.model.results import CompactionBlock, DuePeriod, IngestionBlock, JobRow, TableStatus
 from neve.plan.period_files import PeriodFiles, due_period_files
-from neve.plan.schedule import plan_maintenance
+from neve.plan.schedule import MANY_SNAPSHOTS, plan_compaction, plan_expiry_job, plan_manifest_job
+from neve.plan.tidying import manifest_target, plan_manifests
 from neve.services.compaction import target_bytes
 from neve.services.context import Context
 from neve.services.descriptions import describe, period_spec
 from neve.services.directory_tables.compaction import due
 from neve.services.directory_tables.look import status
 from neve.services.directory_tables.tables import Contents, DirectoryTable, contents, find
+from neve.services.expiry import expirable
 from neve.services.ledger import held_dates
 from neve.services.look import live_rows
 
@@ -64,14 +66,22 @@ def _iceberg_status(context: Context, name: TableName, file: Path | None) -> Tab
     )
 
 
-def table_jobs(context: Context, facts: TableFacts, files: Sequence[FileFact]) -> list[JobRow]:
+def table_jobs(context: Context, facts: TableFacts, layout: Layout) -> list[JobRow]:
     """The scheduled work of one table, due or not."""
-    job = plan_maintenance(facts, files, context.loaded.settings.compaction)
+    jobs = [
+        plan_compaction(facts, layout.files, context.loaded.settings.compaction, target_bytes(context, facts)),
+        plan_expiry_job(facts, expirable(context, facts) if len(facts.snapshots) > MANY_SNAPSHOTS else 0),
+        plan_manifest_job(facts, plan_manifests(layout.manifest_sizes, manifest_target(facts))),
+    ]
     return [
-        JobRow(table=str(job.table), action=job.action, due=job.due, reason=job.reason),
+        *(
+            JobRow(table=str(job.table), action=job.action, due=job.due, reason=job.reason)
+            for job in jobs
+            if job is not None
+        ),
         *(
             _period_row(facts.name, item)
-            for item in _due(context, facts, files, None)
+            for item in _due(context, facts, layout.files, None)
             if facts.online and item.reason.code != "manual"
         ),
     ]

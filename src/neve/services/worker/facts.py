@@ -195,7 +195,7 @@ def _upkeep(
 
 
 def _of_table(context: Context, facts: TableFacts) -> Callable[[], Sequence[JobRow]]:
-    return lambda: table_jobs(context, facts, context.catalog.live_files(facts))
+    return lambda: table_jobs(context, facts, context.catalog.layout(facts))
 
 
 def _of_directory(context: Context, table: DirectoryTable) -> Callable[[], Sequence[JobRow]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from neve.errors import CommitConflict, Conflict, LeaseHeld, NotFound, SparkUnavailable, StalePlan, StoreError
 from neve.model.names import TableName
@@ -20,8 +21,16 @@ from neve.services.compaction_requests import ask
 from neve.services.context import Context
 from neve.services.dynamic.laps import RoundRequest
 from neve.services.dynamic.rounds import run_round
+from neve.services.expiry import ask as ask_to_expire
+from neve.services.expiry import expire_snapshots
+from neve.services.rewrites.compaction import compact_table
+from neve.services.rewrites.looking import RewriteRequest
+from neve.services.tidying import tidy_manifests
 from neve.services.worker.landing import KIND as LANDING
 from neve.services.worker.landing import Landing
+
+QUIET = timedelta(minutes=1)
+"""A partition that was written to in this time is not rewritten by a job that takes long."""
 
 CONFLICTS = frozenset(error.code for error in (Conflict, CommitConflict, LeaseHeld, StalePlan))
 """Somebody else was first: nothing was changed, and nobody is to blame."""
@@ -75,6 +84,26 @@ def refresh(hands: Hands, job: Job) -> None:
 
 
 def compact(hands: Hands, job: Job) -> None:
+    """A table's small files, so many as the settings say at once; what is written to just now waits."""
+    at_once = hands.context.loaded.settings.compaction.max_files_per_compaction
+    request = RewriteRequest(table=job.table, max_files=max(at_once, 2), quiet=QUIET)
+    receipt = compact_table(hands.context, request)
+    what = f"{receipt.files_compacted:,} → {receipt.files_written:,} files"
+    hands.tell(_of_receipt(job.table, receipt, what=what if receipt.compacted else "nothing was ready"))
+
+
+def expire(hands: Hands, job: Job) -> None:
+    """Snapshots that nobody needs, by the table's own policy."""
+    receipt = expire_snapshots(hands.context, ask_to_expire(job.table))
+    hands.tell(_of_receipt(job.table, receipt, what=f"{len(receipt.expired):,} snapshots expired"))
+
+
+def manifests(hands: Hands, job: Job) -> None:
+    receipt = tidy_manifests(hands.context, job.table)
+    hands.tell(_of_receipt(job.table, receipt, what="manifests rewritten"))
+
+
+def compact_days(hands: Hands, job: Job) -> None:
     """One period of one table, as `neve compact TABLE --period` does it."""
     receipt = compact_period(hands.context, ask(job.table, None, period=job.what))
     hands.tell(_of_receipt(job.table, receipt, what=f"{receipt.files_before:,} → {receipt.files_after:,} files"))
@@ -99,7 +128,10 @@ def load(hands: Hands, job: Job) -> None:
 
 JOBS: Mapping[str, Callable[[Hands, Job], None]] = {
     REFRESH: refresh,
-    "compact_period": compact,
+    "compact": compact,
+    "compact_period": compact_days,
+    "expire": expire,
+    "manifests": manifests,
     LANDING: load,
 }
 
