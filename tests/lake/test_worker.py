@@ -72,8 +72,9 @@ def table_with(lake: Lake, name: str = "d", *, lag: str = "5m", moved: bool = Fa
 
 
 def deed(monkeypatch: pytest.MonkeyPatch, do: object, kind: str = "refresh") -> None:
-    """Another deed in place of a kind's own, which would need Spark."""
-    monkeypatch.setattr(worker, "JOBS", {**jobs.JOBS, kind: do})
+    """Another deed in place of a kind's own, which would need Spark; so would compaction, which nobody does then."""
+    others = {key: value for key, value in jobs.JOBS.items() if key != "compact"}
+    monkeypatch.setattr(worker, "JOBS", {**others, kind: do})
 
 
 def states(outcomes: list[JobOutcome]) -> dict[str, str]:
@@ -106,15 +107,26 @@ def test_the_schedule_says_what_is_due_when_and_why(lake: Lake, cli: Cli, clock:
     assert cli("schedule", "--at", "soon").code == 2
 
 
-def test_upkeep_stays_in_the_schedule(lake: Lake) -> None:
+def test_upkeep_is_in_the_schedule_and_is_done(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case 11 of Sleeper's: an offline table gets no jobs, and one once it is online."""
+    done: list[str] = []
+
+    def compact(hands: Hands, job: Job) -> None:
+        done.append(job.table.short)
+        hands.tell(Done(table=job.table, state="succeeded", what="4 → 1 files"))
+
+    deed(monkeypatch, compact, kind="compact")
     make(lake, "t", rows=1)
     assert [(row.table, row.action, row.due) for row in lake.schedule()] == [("default.t", "compact", False)]
     for number in range(3):
         append(lake, "t", [{"id": number, "v": "x"}])
     assert [(row.action, row.due) for row in lake.schedule()] == [("compact", True)]
-    assert lake.worker().tick() == [], "a kind that has no deed yet is left alone"
     lake.table("t").offline()
     assert [row.reason.code for row in lake.schedule()] == ["offline"]
+    assert (lake.worker().tick(), done) == ([], [])
+    lake.table("t").online()
+    assert states(lake.worker().tick()) == {"default.t": "succeeded"}
+    assert set(done) == {"t"}
 
 
 # --------------------------------------------------------------------------------------------------------------- work
