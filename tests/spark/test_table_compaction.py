@@ -15,6 +15,7 @@ from neve.catalog.entries import read_table_files
 from neve.engine.staging import load_iceberg
 from neve.errors import ColumnNotFound, InvalidInput, LeaseHeld
 from neve.lake import Lake, LakeTable
+from neve.model.results import Reason
 from neve.plan import rewrite_groups
 from neve.services.leases import leased
 from neve.services.rewrites import files as rewriting_files
@@ -224,7 +225,11 @@ def test_deleted_rows_go_and_do_not_come_back(spark_lake: Lake, rich: Make) -> N
     done = table.compact()
     assert {group.reason.code for group in done.groups if group.mechanic == "spark"} == {"deletes"}
     assert done.rows_deleted == 20
+    assert done.files_after == 2, "the vectors' size is no reason for another file"
     assert seen(spark_lake, table) == before
+    assert table.compact().reason == Reason(
+        code="few_small_files", detail="Only 2 small files in 2 partitions (threshold: 3 in one)"
+    )
     assert {row.content for row in table.files()} == {"data"}
 
 

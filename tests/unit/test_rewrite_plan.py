@@ -9,15 +9,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.unit.test_changes_plan import lineage
 from tests.unit.test_copy_plan import MB, shape
 
+from neve.config import CompactionSettings
 from neve.model.changes import LiveFile
 from neve.model.copying import CopyOptions, FileShape, RowGroupShape
-from neve.model.results import Reason
+from neve.model.facts import FileFact
 from neve.model.rewrites import Candidate, DataEntry, FileMetrics, RewritePlan
 from neve.plan.measures import MIB
 from neve.plan.rewrite_groups import Footers, assign, for_spark
 from neve.plan.rewrites import Chosen, RewriteRules, choose
+from neve.plan.schedule import plan_compaction
 
 _NUMBERS = itertools.count()
 RULES = RewriteRules(strategy="binpack", target_bytes=128 * MIB, small_bytes=64 * MIB, min_files=3)
@@ -292,5 +295,35 @@ def test_row_groups_are_counted_as_they_are() -> None:
     assert group.mechanic == "encode"
 
 
-def test_reasons_are_values() -> None:
-    assert all(isinstance(item.reason, Reason) for item in plan([file(1), file(500)]).left)
+def test_what_is_due_is_what_compaction_would_take() -> None:
+    """Else a worker would come again and again, and do nothing."""
+    dice = random.Random(3)
+    seen = set()
+    for _ in range(400):
+        files = [file(dice.choice([1, 30, 63, 64, 90]), dice.choice("abc")) for _ in range(dice.randrange(9))]
+        files = [deleted(item, dice.choice([1, 4, 5, 90])) if dice.random() < 0.15 else item for item in files]
+        settings = CompactionSettings(min_files_to_compact=dice.choice([1, 2, 3, 5]))
+        job = plan_compaction(lineage().facts, [fact for item in files for fact in _facts(item)], settings, 128 * MIB)
+        taken = plan(files, replace(RULES, min_files=settings.min_files_to_compact)).groups
+        assert job.due == bool(taken), (job, sizes(plan(files)))
+        seen.add((job.due, job.reason.code))
+    assert seen == {(True, "small_files"), (True, "deleted_rows"), (False, "few_small_files")}
+
+
+def _facts(item: Candidate) -> list[FileFact]:
+    """As health and schedules see a file and its deletes."""
+    live = [item.entry.file, *item.deletes]
+    return [
+        FileFact(
+            content=each.content,
+            path=each.path,
+            format=each.format,
+            partition=item.entry.place,
+            rows=each.rows,
+            bytes=each.bytes,
+            sequence_number=each.sequence,
+            spec_id=0,
+            deletes_from=each.referenced,
+        )
+        for each in live
+    ]

@@ -65,4 +65,4 @@ def _files(rows: list[GroupRow] | list[LeftRow]) -> str:
     files, size = sum(row.files for row in rows), format_bytes(sum(row.bytes for row in rows))
     partitions = sorted({row.partition for row in rows})
     where = partitions[0] if len(partitions) == 1 else f"{len(partitions):,} partitions"
-    return f"{files:,} files, {size}{f', in {where}' if where else ''}"
+    return f"{files:,} file{'' if files == 1 else 's'}, {size}{f', in {where}' if where else ''}"

@@ -109,7 +109,7 @@ class Rewrite:
             tasks = self._java.java.util.ArrayList()
             for path in paths:
                 tasks.add(self._tasks[path])
-            size = sum(self._tasks[path].file().fileSizeInBytes() for path in paths)
+            size = sum(self._tasks[path].sizeBytes() for path in paths)
             split = size // max(outputs, 1) + _SLACK
             group = self._group(tasks, target_bytes=round(target_bytes * _AT_MOST), split=split, outputs=outputs)
             group.setOutputFiles(self._runner(order).rewrite(group))

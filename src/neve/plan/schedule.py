@@ -57,7 +57,9 @@ def plan_compaction(
         return job("small_files", f"{format_count(sum(crowded))} small files, {needed} or more", due=True)
     if holed := _holed(files):
         return job("deleted_rows", f"{format_count(holed)} files with many deleted rows", due=True)
-    return job("few_small_files", f"{format_count(sum(small))} small files; {needed} make it worth while")
+    where = " in a partition" if len(small) > 1 else ""
+    most = format_count(max(small, default=0))
+    return job("few_small_files", f"{most} small files{where}; {needed} make it worth while")
 
 
 def _holed(files: Sequence[FileFact]) -> int:

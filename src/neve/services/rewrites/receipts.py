@@ -90,8 +90,13 @@ def _reason(look: Look, groups: Sequence[Group]) -> Reason:
         return _NO_FILES
     most_left = max(look.plan.left, key=lambda item: item.files).reason
     if look.rules.strategy == "binpack" and most_left.code in ("few_small_files", "large_enough"):
-        small = look.files.below(look.rules.small_bytes)
-        detail = f"Only {format_count(small)} small files (threshold: {format_count(look.rules.min_files)})"
+        small, partitions = (
+            look.files.below(look.rules.small_bytes),
+            len({entry.partition for entry in look.files.data}),
+        )
+        where, each = (f" in {count(partitions, 'partition')}", " in one") if partitions > 1 else ("", "")
+        needed = format_count(look.rules.min_files)
+        detail = f"Only {format_count(small)} small files{where} (threshold: {needed}{each})"
         return Reason(code="few_small_files", detail=detail)
     return most_left
 
