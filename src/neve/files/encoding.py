@@ -40,7 +40,7 @@ class Piece:
 
 
 def encode(
-    sources: Sequence[Source],
+    files: Sequence[tuple[Source, FileShape]],
     target: Target,
     *,
     lineage: Sequence[Lineage] | None,
@@ -52,22 +52,20 @@ def encode(
 
     All have the same columns, but that some may be required in one and not in another.
     """
-    pieces = list(_pieces(sources, encoding.row_group_bytes))
-    schema = _common_schema(sources)
-    encoded = list(pool.map(partial(_encode, schema=schema, lineage=lineage, encoding=encoding), pieces))
-    return copy(encoded, target, options=options)
+    pieces = list(_pieces(files, encoding.row_group_bytes))
+    first, one = files[0]
+    schema = None if all(shape.elements == one.elements for _, shape in files) else _nullable_schema(first)
+    work = partial(_encode, lineage=lineage, encoding=encoding, schema=schema)
+    return copy(list(pool.map(work, pieces)), target, options=options)
 
 
-def _common_schema(sources: Sequence[Source]) -> Any:
-    """The columns of all; where some are required in one and not in another, none is. Lineage comes later."""
+def _nullable_schema(source: Source) -> Any:
+    """The columns of all, none of them required. Lineage comes later."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    first, *others = (
-        pa.schema([field for field in _schema(source) if field.name not in LINEAGE]) for source in sources
-    )
-    if all(first.equals(other) for other in others):
-        return first
-    return pa.schema([_nullable(field) for field in first])
+    with pq.ParquetFile(source.arrow()) as file:
+        return pa.schema([_nullable(field) for field in file.schema_arrow if field.name not in LINEAGE])
 
 
 def _nullable(field: Any) -> Any:
@@ -85,19 +83,12 @@ def _nullable(field: Any) -> Any:
     return field.with_type(kind).with_nullable(True)
 
 
-def _schema(source: Source) -> Any:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(source.arrow()) as file:
-        return file.schema_arrow
-
-
 def can_encode(source: Source, shape: FileShape, encoding: Encoding) -> bool:
     """Whether pyarrow would write the very same columns: types, names, field ids and what may be NULL."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(source.arrow()) as file:
-        again = inspect(_written("again", file.schema_arrow.empty_table(), encoding, repeating=True))
+        again = inspect(_written("again", file.schema_arrow.empty_table(), encoding))
     return _columns(again) == _columns(shape)
 
 
@@ -106,16 +97,15 @@ def _columns(shape: FileShape) -> tuple[Element, ...]:
     return shape.elements[1:] if shape.elements and shape.elements[0].physical is None else shape.elements
 
 
-def _pieces(sources: Sequence[Source], row_group_bytes: int) -> Iterator[Piece]:
+def _pieces(files: Sequence[tuple[Source, FileShape]], row_group_bytes: int) -> Iterator[Piece]:
     held: list[Source] = []
     first = size = 0
-    for number, source in enumerate(sources):
-        unpacked = inspect(source).unpacked_bytes
-        if held and size + unpacked > row_group_bytes:
+    for number, (source, shape) in enumerate(files):
+        if held and size + shape.unpacked_bytes > row_group_bytes:
             yield Piece(first, tuple(held))
             held, first, size = [], number, 0
         held.append(source)
-        size += unpacked
+        size += shape.unpacked_bytes
     if held:
         yield Piece(first, tuple(held))
 
@@ -123,30 +113,41 @@ def _pieces(sources: Sequence[Source], row_group_bytes: int) -> Iterator[Piece]:
 def _encode(piece: Piece, *, schema: Any, lineage: Sequence[Lineage] | None, encoding: Encoding) -> MemorySource:
     import pyarrow as pa
 
-    tables = []
-    for number, source in enumerate(piece.sources, start=piece.first):
-        held = _read(source)
-        table = held.select(schema.names).cast(schema)
-        tables.append(table if lineage is None else _with_lineage(table, held, lineage[number]))
-    return _written(f"rows of {piece.sources[0].name}", pa.concat_tables(tables), encoding)
+    held = [_read(source) for source in piece.sources]
+    names = [name for name in held[0].schema.names if name not in LINEAGE]
+    plain = all(table.schema.names == names for table in held)
+    own = held if plain else [table.select(names) for table in held]
+    table = pa.concat_tables(own if schema is None else [part.cast(schema) for part in own])
+    if lineage is not None:
+        lines = lineage[piece.first : piece.first + len(held)]
+        for name, column in _lineage(held, lines).items():
+            table = table.append_column(name, column)
+    return _written(f"rows of {piece.sources[0].name}", table, encoding, sample=held[0])
 
 
 def _read(source: Source) -> Any:
+    """A small file comes in one read; pyarrow would ask for each column."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(source.arrow(), pre_buffer=False) as file:
+    content = pa.BufferReader(source.read_at(0, source.size))
+    with pq.ParquetFile(content, pre_buffer=False) as file:
         return file.read(use_threads=False)
 
 
-def _with_lineage(table: Any, held: Any, line: Lineage) -> Any:
-    """The lineage columns behind the others, with a value for every row; `held` is the file as it is."""
+def _lineage(held: Sequence[Any], lines: Sequence[Lineage]) -> dict[Any, Any]:
+    """The lineage columns of some files together, with a value for every row."""
     import pyarrow as pa
 
-    for extra in lineage_columns([line]):
-        own = _held(held, extra.name)
-        values = extra.values(RowGroupAt(0, 0, 0, table.num_rows, own))
-        table = table.append_column(extra.field, pa.chunked_array([own.read() if values is None and own else values]))
-    return table
+    found = {}
+    for extra in lineage_columns(lines):
+        parts: list[Any] = []
+        for number, table in enumerate(held):
+            own = _held(table, extra.name)
+            values = extra.values(RowGroupAt(number, 0, 0, table.num_rows, own))
+            parts.append(own.read() if values is None and own is not None else values)
+        found[extra.field] = pa.chunked_array(parts, type=extra.kind)
+    return found
 
 
 def _held(table: Any, name: str) -> Held | None:
@@ -156,7 +157,8 @@ def _held(table: Any, name: str) -> Held | None:
     return Held(column.null_count, column.combine_chunks)
 
 
-def _written(name: str, table: Any, encoding: Encoding, *, repeating: bool = False) -> MemorySource:
+def _written(name: str, table: Any, encoding: Encoding, *, sample: Any = None) -> MemorySource:
+    """`sample` are some of the rows, by which it is told whose values repeat."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -167,7 +169,7 @@ def _written(name: str, table: Any, encoding: Encoding, *, repeating: bool = Fal
         row_group_size=max(table.num_rows, 1),
         compression=encoding.codec,
         compression_level=encoding.level,
-        use_dictionary=True if repeating else repeating_columns(table),
+        use_dictionary=True if sample is None else [*repeating_columns(sample), SEQUENCE],
         store_schema=False,
         store_decimal_as_integer=True,
         write_page_index=True,

@@ -113,7 +113,7 @@ def _rewrite(context: Context, look: Look, groups: Sequence[Group], done: Done, 
     summary = {RUN_ID: run.run_id, PART: str(len(done.commits))}
     if look.rules.strategy in SORTED and look.rules.only is None and len(groups) == len(look.plan.groups):
         summary[ORDERED] = look.order_label
-    with Rewriting(context, look.writing, look.rules, _order(look)) as work:
+    with Rewriting(context, look.writing, look.rules, _order(look), look.shapes) as work:
         work.make(groups)
         while work.made:
             try:

@@ -160,19 +160,22 @@ def _can_encode(writing: Writing, path: str, shape: FileShape) -> bool:
 # --------------------------------------------------------------------------------------------------------------- files
 
 
-def write_group(writing: Writing, group: Group, path: str, pool: Executor) -> CopyResult:
+def write_group(
+    writing: Writing, group: Group, shapes: Mapping[str, FileShape], path: str, pool: Executor
+) -> CopyResult:
     """Writes the rows of a group's files into a new one, by copy or by encoding.
 
     Raises:
         CheckFailed: the rows are not as many as the table says; the file is gone again.
     """
+    held = [shapes[file.path] for file in group.files]
     with ExitStack() as stack:
         sources = []
         for file in group.files:
             sources.append(source := writing.source(file.path))
             stack.callback(source.close)
         with writing.target(path) as target:
-            done = _written(writing, group, sources, target, pool)
+            done = _written(writing, group, list(zip(sources, held, strict=True)), target, pool)
             if done.rows != group.rows:
                 raise CheckFailed(
                     f"{group.rows:,} rows of {writing.files.facts.name} came out as {done.rows:,}",
@@ -181,15 +184,17 @@ def write_group(writing: Writing, group: Group, path: str, pool: Executor) -> Co
             return done
 
 
-def _written(writing: Writing, group: Group, sources: Sequence[Source], target: Target, pool: Executor) -> CopyResult:
+def _written(
+    writing: Writing, group: Group, files: Sequence[tuple[Source, FileShape]], target: Target, pool: Executor
+) -> CopyResult:
     from neve.files.copier import copy, lineage_columns
 
     lines = _lines(group) if writing.lineage else None
     if group.mechanic == "encode" and writing.encoding is not None:
         options = CopyOptions(ignore=ICEBERG_IGNORES)
-        return encode(sources, target, lineage=lines, encoding=writing.encoding, options=options, pool=pool)
+        return encode(files, target, lineage=lines, encoding=writing.encoding, options=options, pool=pool)
     extra = lineage_columns(lines) if lines is not None else ()
-    return copy(sources, target, options=writing.options, extra_columns=extra)
+    return copy([source for source, _ in files], target, options=writing.options, extra_columns=extra)
 
 
 def _lines(group: Group) -> list[Lineage]:

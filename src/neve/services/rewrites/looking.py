@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from neve.errors import InvalidInput
 from neve.model.commands import neve
+from neve.model.copying import FileShape
 from neve.model.layout import SortField
 from neve.model.names import TableName
 from neve.model.rewrites import RewritePlan, Strategy, TableFiles
@@ -55,6 +56,7 @@ class Look:
     rules: RewriteRules
     plan: RewritePlan
     writing: Writing
+    shapes: Mapping[str, FileShape]
 
     @property
     def sort_by(self) -> list[SortField]:
@@ -76,7 +78,7 @@ def look_at(context: Context, request: RewriteRequest) -> Look:
         if rules.strategy in SORTED
         else read_footers(writing, [file for members, _ in chosen.work.values() for file in members])
     )
-    return Look(request, files, rules, assign(chosen, footers, rules), writing)
+    return Look(request, files, rules, assign(chosen, footers, rules), writing, footers.shapes)
 
 
 def _rules(context: Context, request: RewriteRequest, files: TableFiles, writing: Writing) -> RewriteRules:

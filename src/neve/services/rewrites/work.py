@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from neve.errors import CommitConflict
 from neve.model.changes import LiveFile
+from neve.model.copying import FileShape
 from neve.model.progress import progress_line
 from neve.model.rewrites import Group
 from neve.plan.merged_metrics import merged_metrics
@@ -52,6 +53,7 @@ class Rewriting:
     writing: Writing
     rules: RewriteRules
     order: Order
+    shapes: Mapping[str, FileShape]
     made: list[Made] = field(default_factory=list)
     _loose: bool = True
 
@@ -126,7 +128,7 @@ class Rewriting:
         from neve.engine.rewrites import NewFile, Swap
 
         path = self.writing.new_path(group.files[0].path)
-        done = write_group(self.writing, group, path, encoders)
+        done = write_group(self.writing, group, self.shapes, path, encoders)
         first, entries = group.files[0].entry, [file.entry for file in group.files]
         file = LiveFile(
             content="data",
