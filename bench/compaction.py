@@ -1,10 +1,11 @@
-"""Compaction of an Iceberg table of small files: Névé, Iceberg's own `rewrite_data_files`, DuckDB, Delta's OPTIMIZE.
+"""Compaction of an Iceberg table of small files: Névé, Iceberg's own `rewrite_data_files`, and DuckDB.
 
     python bench/compaction.py --files 500 --kb 8000 --partitions 1 --writer
 
 Every tool starts from the same snapshot of one table (format 3, ten columns, zstd), in one warm session, one after the
 other; each piece runs `--turns` times and the best counts. DuckDB reads the same files and writes one Parquet file,
-without any table; Delta runs where delta-spark is installed. `--writer` goes on with a writer that commits each second.
+without any table. `--writer` goes on with a writer that commits each second. `--files` and `--kb` are about: the table
+printed says what came of them.
 Prints a table and adds to bench/results/compaction.json. Compare ratios, not seconds.
 """
 
@@ -68,7 +69,7 @@ def main() -> None:
         ratio = "" if figure.ratio is None else f"{figure.ratio:6.2f}"
         print(f"{figure.what:{width}}  {figure.seconds:8.2f} s  {ratio:>6}  {figure.detail}")
     RESULTS.parent.mkdir(exist_ok=True)
-    key = [given.files, given.kb, given.partitions]
+    key = [figures[0].files, figures[0].kilobytes, figures[0].partitions]
     earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     kept = [item for item in earlier if [item["files"], item["kilobytes"], item["partitions"]] != key]
     RESULTS.write_text(json.dumps([*kept, *map(asdict, figures)], indent=2) + "\n")
@@ -81,7 +82,7 @@ class Bench:
         self._warm_up()
         self.table = self._make("t", given.files, given.kb, given.partitions)
         self.base = self.table.history()[0].snapshot
-        self.size = sum(row.bytes for row in self.table.files())
+        self.size, self.count = sum(row.bytes for row in self.table.files()), len(self.table.files())
 
     def run(self) -> list[Figure]:
         files = self.table.files()
@@ -106,7 +107,6 @@ class Bench:
         self._add("query after rewrite_data_files", after, before / after, "times as fast")
         self._reset()
         self._duckdb(ours)
-        self._delta(ours)
         if self.given.writer:
             self._beside_a_writer()
         return self.figures
@@ -136,14 +136,6 @@ class Bench:
             "DuckDB, read and write", best, best / ours, f"1 file of {target.stat().st_size / 1e6:.0f} MB, no table"
         )
         shutil.rmtree(target.parent)
-
-    def _delta(self, ours: float) -> None:
-        try:
-            import delta  # noqa: F401
-        except ImportError:
-            self._add("Delta OPTIMIZE", 0.0, None, "not measured: delta-spark is not installed")
-            return
-        self._add("Delta OPTIMIZE", 0.0, None, f"not measured beside {ours:.1f} s: no session of its own yet")
 
     def _beside_a_writer(self) -> None:
         """Compaction after compaction while a writer commits each second: every acknowledged row is there once."""
@@ -230,7 +222,15 @@ class Bench:
     def _add(self, what: str, seconds: float, ratio: float | None, detail: str) -> None:
         given = self.given
         self.figures.append(
-            Figure(given.files, given.kb, given.partitions, what, round(seconds, 3), ratio and round(ratio, 2), detail)
+            Figure(
+                self.count,
+                self.size // self.count // 1000,
+                given.partitions,
+                what,
+                round(seconds, 3),
+                ratio and round(ratio, 2),
+                detail,
+            )
         )
 
 

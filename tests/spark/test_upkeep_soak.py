@@ -17,7 +17,7 @@ from neve.errors import CommitConflict, NeveError
 from neve.lake import Lake, LakeTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
-SECONDS = float(os.environ.get("NEVE_SOAK_SECONDS", "120"))
+SECONDS = float(os.environ.get("SOAK_SECONDS", "120"))
 CONFLICTS = ("CommitFailed", "ValidationException", "Found conflicting", "Missing required files")
 
 

@@ -233,6 +233,13 @@ def test_another_codec_is_encoded_anew() -> None:
     assert group.mechanic == "copy"
 
 
+def test_not_more_files_are_copied_into_one_than_can_be_open() -> None:
+    found = plan([file(1.2) for _ in range(900)], replace(RULES, target_bytes=2000 * MIB))
+    assert sorted(len(group.files) for group in found.groups) == [100, 400, 400]
+    tiny = plan([file(0.01) for _ in range(900)], replace(RULES, target_bytes=2000 * MIB))
+    assert [(group.mechanic, len(group.files)) for group in tiny.groups] == [("encode", 900)], "opened one by one"
+
+
 # ----------------------------------------------------------------------------------------------------------- strategies
 
 

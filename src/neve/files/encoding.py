@@ -6,8 +6,9 @@ into it. Nothing is known here of a table but what the files say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,16 +32,19 @@ class Encoding:
     row_group_bytes: int
 
 
+Open = Callable[[], Source]
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Files that become one row group, and the place of the first among all."""
+    """Files that become one row group, and the place of the first among all. They are opened when their turn comes."""
 
     first: int
-    sources: tuple[Source, ...]
+    sources: tuple[Open, ...]
 
 
 def encode(
-    files: Sequence[tuple[Source, FileShape]],
+    files: Sequence[tuple[Open, FileShape]],
     target: Target,
     *,
     lineage: Sequence[Lineage] | None,
@@ -48,7 +52,7 @@ def encode(
     options: CopyOptions,
     pool: Executor,
 ) -> CopyResult:
-    """Writes the sources' rows to the target, in order. One output is held in memory.
+    """Writes the files' rows to the target, in order. One output is held in memory.
 
     All have the same columns, but that some may be required in one and not in another.
     """
@@ -59,13 +63,11 @@ def encode(
     return copy(list(pool.map(work, pieces)), target, options=options)
 
 
-def _nullable_schema(source: Source) -> Any:
+def _nullable_schema(file: Open) -> Any:
     """The columns of all, none of them required. Lineage comes later."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    with pq.ParquetFile(source.arrow()) as file:
-        return pa.schema([_nullable(field) for field in file.schema_arrow if field.name not in LINEAGE])
+    return pa.schema([_nullable(field) for field in _read(file).schema if field.name not in LINEAGE])
 
 
 def _nullable(field: Any) -> Any:
@@ -97,8 +99,8 @@ def _columns(shape: FileShape) -> tuple[Element, ...]:
     return shape.elements[1:] if shape.elements and shape.elements[0].physical is None else shape.elements
 
 
-def _pieces(files: Sequence[tuple[Source, FileShape]], row_group_bytes: int) -> Iterator[Piece]:
-    held: list[Source] = []
+def _pieces(files: Sequence[tuple[Open, FileShape]], row_group_bytes: int) -> Iterator[Piece]:
+    held: list[Open] = []
     first = size = 0
     for number, (source, shape) in enumerate(files):
         if held and size + shape.unpacked_bytes > row_group_bytes:
@@ -122,17 +124,18 @@ def _encode(piece: Piece, *, schema: Any, lineage: Sequence[Lineage] | None, enc
         lines = lineage[piece.first : piece.first + len(held)]
         for name, column in _lineage(held, lines).items():
             table = table.append_column(name, column)
-    return _written(f"rows of {piece.sources[0].name}", table, encoding, sample=held[0])
+    return _written(f"row group from file {piece.first}", table, encoding, sample=held[0])
 
 
-def _read(source: Source) -> Any:
+def _read(file: Open) -> Any:
     """A small file comes in one read; pyarrow would ask for each column."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    content = pa.BufferReader(source.read_at(0, source.size))
-    with pq.ParquetFile(content, pre_buffer=False) as file:
-        return file.read(use_threads=False)
+    with closing(file()) as source:
+        content = pa.BufferReader(source.read_at(0, source.size))
+    with pq.ParquetFile(content, pre_buffer=False) as parquet:
+        return parquet.read(use_threads=False)
 
 
 def _lineage(held: Sequence[Any], lines: Sequence[Lineage]) -> dict[Any, Any]:

@@ -17,6 +17,9 @@ from neve.model.units import format_bytes, format_count
 from neve.plan.copying import MAX_FOOTER_BYTES, MAX_ROW_GROUPS, MIN_ROW_GROUP_BYTES, copy_class
 from neve.plan.rewrites import ALONE, SORTED, Chosen, RewriteRules, left_alone
 
+MAX_COPIED = 400
+"""So many files are copied into one, at most: all of them are open at the same time."""
+
 SPARK_GROUP_BYTES = 32 << 30
 """Spark sorts or rewrites so much in one job, at most."""
 
@@ -78,7 +81,7 @@ def _packed_groups(
     known = [file for file in ordered if file.path in shapes]
     large = [file for file in known if not is_for_encoding(shapes[file.path], rules.codecs)]
     copied, alone = _together(large, lambda file: copy_class(shapes[file.path], footers.options), shapes, rules)
-    for part in copied:
+    for part in _cut(copied):
         yield Group(partition=label, files=part, mechanic="copy", reason=reason)
     taken = {file.path for part in copied for file in part}
     others = [file for file in known if file.path not in taken and file.path in footers.encodable]
@@ -89,6 +92,12 @@ def _packed_groups(
         yield Group(partition=label, files=part, mechanic="encode", reason=how)
     for part in _spark_parts([*rest, *alone]):
         yield Group(partition=label, files=part, mechanic="spark", reason=why)
+
+
+def _cut(bins: Sequence[tuple[Candidate, ...]]) -> Iterator[tuple[Candidate, ...]]:
+    for packed in bins:
+        for start in range(0, len(packed), MAX_COPIED):
+            yield packed[start : start + MAX_COPIED]
 
 
 _UNLIKE = Reason(code="unlike", detail="their columns differ, or their row groups are too small to be copied")

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from neve.catalog import Catalog
@@ -103,20 +104,27 @@ def writing_for(context: Context, files: TableFiles) -> Writing:
 
 
 def read_footers(writing: Writing, files: Sequence[Candidate]) -> Footers:
-    """Reads footers, many at once, of all files that need not be left to Spark anyway."""
+    """Reads the footers of all files that need not be left to Spark anyway."""
     spark = {
         file.path: reason
         for file in files
         if (reason := for_spark(file, spec_id=writing.files.spec_id, lineage=writing.lineage)) is not None
     }
     rest = [file.path for file in files if file.path not in spark]
-    with ThreadPoolExecutor(READERS) as pool:
-        shapes = dict(zip(rest, pool.map(lambda path: _inspect(writing, path), rest), strict=True))
+    shapes = _inspect_all(writing, rest)
     for path, shape in list(shapes.items()):
         if reason := _unfit(shape, writing):
             spark[path] = reason
             del shapes[path]
     return Footers(spark=spark, shapes=shapes, encodable=_encodable(writing, shapes), options=writing.options)
+
+
+def _inspect_all(writing: Writing, paths: Sequence[str]) -> dict[str, FileShape]:
+    """Far files are asked at once; near ones are there sooner than threads take turns."""
+    if all(local_path(path) is not None for path in paths):
+        return {path: _inspect(writing, path) for path in paths}
+    with ThreadPoolExecutor(READERS) as pool:
+        return dict(zip(paths, pool.map(lambda path: _inspect(writing, path), paths), strict=True))
 
 
 def _inspect(writing: Writing, path: str) -> FileShape:
@@ -168,33 +176,32 @@ def write_group(
     Raises:
         CheckFailed: the rows are not as many as the table says; the file is gone again.
     """
-    held = [shapes[file.path] for file in group.files]
+    with writing.target(path) as target:
+        lines = _lines(group) if writing.lineage else None
+        if group.mechanic == "encode" and writing.encoding is not None:
+            files = [(partial(writing.source, file.path), shapes[file.path]) for file in group.files]
+            options = CopyOptions(ignore=ICEBERG_IGNORES)
+            done = encode(files, target, lineage=lines, encoding=writing.encoding, options=options, pool=pool)
+        else:
+            done = _copied(writing, group, target, lines)
+        if done.rows != group.rows:
+            raise CheckFailed(
+                f"{group.rows:,} rows of {writing.files.facts.name} came out as {done.rows:,}",
+                hint="nothing was changed",
+            )
+        return done
+
+
+def _copied(writing: Writing, group: Group, target: Target, lines: Sequence[Lineage] | None) -> CopyResult:
+    from neve.files.copier import copy, lineage_columns
+
     with ExitStack() as stack:
         sources = []
         for file in group.files:
             sources.append(source := writing.source(file.path))
             stack.callback(source.close)
-        with writing.target(path) as target:
-            done = _written(writing, group, list(zip(sources, held, strict=True)), target, pool)
-            if done.rows != group.rows:
-                raise CheckFailed(
-                    f"{group.rows:,} rows of {writing.files.facts.name} came out as {done.rows:,}",
-                    hint="nothing was changed",
-                )
-            return done
-
-
-def _written(
-    writing: Writing, group: Group, files: Sequence[tuple[Source, FileShape]], target: Target, pool: Executor
-) -> CopyResult:
-    from neve.files.copier import copy, lineage_columns
-
-    lines = _lines(group) if writing.lineage else None
-    if group.mechanic == "encode" and writing.encoding is not None:
-        options = CopyOptions(ignore=ICEBERG_IGNORES)
-        return encode(files, target, lineage=lines, encoding=writing.encoding, options=options, pool=pool)
-    extra = lineage_columns(lines) if lines is not None else ()
-    return copy([source for source, _ in files], target, options=writing.options, extra_columns=extra)
+        extra = lineage_columns(lines) if lines is not None else ()
+        return copy(sources, target, options=writing.options, extra_columns=extra)
 
 
 def _lines(group: Group) -> list[Lineage]:
