@@ -18,7 +18,8 @@ from neve.lake import Lake, LakeTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
 SECONDS = float(os.environ.get("SOAK_SECONDS", "120"))
-CONFLICTS = ("CommitFailed", "ValidationException", "Found conflicting", "Missing required files")
+CONFLICTS = ("CommitFailed", "ValidationException", "Found conflicting", "Missing required files", "not an ancestor")
+"""What writers are told when another was first, or when the snapshot that they began at is expired."""
 
 
 class Model:
@@ -26,15 +27,10 @@ class Model:
 
     def __init__(self) -> None:
         self.rows: dict[int, int] = {}
-        self.conflicts = 0
+        self.conflicts = self.next = 0
 
 
-def test_everything_at_once(
-    spark_lake: Lake,
-    make_table: Callable[..., LakeTable],
-    namespace: str,
-    record_property: Callable[[str, object], None],
-) -> None:
+def test_everything_at_once(spark_lake: Lake, make_table: Callable[..., LakeTable], namespace: str) -> None:
     table = make_table("busy", "id bigint, v int, part int", partition_by=("part",))
     modes = ", ".join(f"'write.{what}.mode' = 'merge-on-read'" for what in ("delete", "update", "merge"))
     spark_lake.sql(f"ALTER TABLE {table.name.sql} SET TBLPROPERTIES ({modes})", write=True)
@@ -101,7 +97,8 @@ def test_everything_at_once(
         raise failures[0]
     wanted = {-1: 0} | models[0].rows | models[1].rows
     found = [tuple(row) for row in spark_lake.sql(f"SELECT id, v FROM {table.name.sql}").collect()]
-    record_property("upkeep", f"{dict(upkeep)}, {len(wanted)} rows, {[model.conflicts for model in models]} lost")
+    told = f"{dict(upkeep)}, {len(wanted)} rows, {[model.conflicts for model in models]} conflicts of writers"
+    (spark_lake.root / "soak.txt").write_text(told)
     assert Counter(found) == Counter(wanted.items())
     spark_lake.dynamic(f"{namespace}.sums").refresh()
     anew = f"SELECT part, count(*), sum(v) FROM {table.name.sql} GROUP BY part"
@@ -116,7 +113,8 @@ def _write(session: SparkSession, table: LakeTable, number: int, dice: random.Ra
     """One statement; the model follows once it is acknowledged. A writer has ids of its own."""
     kind = dice.choice(["insert", "insert", "delete", "merge"])
     some = dice.sample(sorted(model.rows), min(3, len(model.rows)))
-    new = {number + 2 * (len(model.rows) + 1000 * dice.randrange(10**6)) + step * 2: step for step in range(3)}
+    new = {number + 2 * (model.next + step): step for step in range(3)}
+    model.next += 3
     name = table.name.sql
     if kind == "insert" or not some:
         rows = ", ".join(f"({key}L, {value}, {key % 3})" for key, value in new.items())
@@ -128,7 +126,7 @@ def _write(session: SparkSession, table: LakeTable, number: int, dice: random.Ra
         changed = {key: model.rows[key] + 1 for key in some} | new
         rows = ", ".join(f"({key}L, {value}, {key % 3})" for key, value in changed.items())
         text = (
-            f"MERGE INTO {name} t USING (VALUES {rows}) s (id, v, part) ON t.id = s.id "
+            f"MERGE INTO {name} t USING (SELECT * FROM VALUES {rows} AS s (id, v, part)) s ON t.id = s.id "
             "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
         )
         after = model.rows | changed

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 
 from neve.errors import SnapshotNotFound
 from neve.model.facts import TableFacts
+from neve.model.names import TableName
 from neve.model.runs import Reader, new_run_id
 from neve.plan.changes import KEEP_LONGER
 from neve.services.context import Context
@@ -44,6 +46,23 @@ def announce(context: Context, facts: TableFacts, snapshots: Sequence[int], *, p
         context.store.readers.remove(reader.reader_id)
         raise SnapshotNotFound(f"snapshot {gone[0]} of {facts.name} has expired meanwhile", hint=KEEP_LONGER)
     return reader.reader_id
+
+
+@contextmanager
+def reading(context: Context, snapshots: Mapping[TableName, Sequence[int]], *, purpose: str) -> Iterator[None]:
+    """Says that snapshots of several tables are being read, until the work inside ends.
+
+    Raises:
+        SnapshotNotFound: one has expired meanwhile.
+    """
+    told: list[str] = []
+    try:
+        for name, wanted in snapshots.items():
+            told.append(announce(context, context.catalog.facts(name), wanted, purpose=purpose))
+        yield
+    finally:
+        for reader in told:
+            context.store.readers.remove(reader)
 
 
 def readers_of(context: Context, facts: TableFacts) -> list[Reader]:

@@ -35,7 +35,7 @@ class RowChanges:
     """Changes that were planned and measured, to be read when wanted.
 
     `frame` may be read until `close`: staged files and temporary vectors live so long. `announced` ones are known to
-    whoever expires snapshots from the first `frame` on; a refresh need not be, its run is.
+    whoever expires snapshots from the first `frame` on; a refresh says so itself.
     """
 
     context: Context
@@ -73,7 +73,7 @@ class RowChanges:
         if self.nothing:
             return read_nothing(session, self.plan)
         if self.announced and not self._readers:
-            self._readers.append(announce(self.context, self.lineage.facts, self._snapshots(), purpose="changes"))
+            self._readers.append(announce(self.context, self.lineage.facts, self.snapshots, purpose="changes"))
         if self.plan.tier == "compare":
             return read_compared(session, self.plan, self.lineage)
         staged = StagedFiles(session, self.plan)
@@ -86,7 +86,8 @@ class RowChanges:
         while self._readers:
             self.context.store.readers.remove(self._readers.pop())
 
-    def _snapshots(self) -> list[int]:
+    @property
+    def snapshots(self) -> list[int]:
         ends = [end for leg in self.plan.legs for end in (leg.since, leg.until)]
         return sorted({end for end in (*ends, self.plan.since, self.plan.until) if end is not None})
 

@@ -13,12 +13,14 @@ from pydantic import JsonValue
 from neve.engine.refresh import Applied
 from neve.model.commands import neve
 from neve.model.facts import TableFacts
+from neve.model.names import TableName
 from neve.model.refresh import RefreshReceipt
 from neve.services.context import Context
 from neve.services.dynamic.carrying import CarriedOut, carry_out
 from neve.services.dynamic.deciding import SAME, Pins, Refresh, decide, move_on
 from neve.services.dynamic.definitions import Definition
 from neve.services.dynamic.past import ESTIMATE
+from neve.services.readers import reading
 from neve.services.runs import Progress, recorded
 
 
@@ -34,7 +36,10 @@ def complete(context: Context, refresh: Refresh) -> RefreshReceipt:
         return _receipt(refresh, began=began)
     plan = _plan(refresh)
     try:
-        with recorded(context, "refresh", refresh.table, plan=plan, snapshot_before=refresh.base) as run:
+        with (
+            recorded(context, "refresh", refresh.table, plan=plan, snapshot_before=refresh.base) as run,
+            reading(context, _read_by(refresh), purpose=f"refresh of {refresh.table}"),
+        ):
             done = carry_out(context, refresh, run)
             run.details = plan | _details(done)
             if refresh.base is not None:
@@ -43,6 +48,20 @@ def complete(context: Context, refresh: Refresh) -> RefreshReceipt:
         for change in refresh.changes.values():
             change.close()
     return _receipt(refresh, began=began, run=run, done=done)
+
+
+def _read_by(refresh: Refresh) -> dict[TableName, list[int]]:
+    """The snapshots of each source that a refresh reads: the last, and those between which it follows changes.
+
+    They were pinned before the run began, so that the run alone does not tell expiry of them.
+    """
+    found: dict[TableName, list[int]] = {}
+    for source, pin in refresh.after.sources.items():
+        name = TableName.parse(source)
+        followed = refresh.changes[name].snapshots if name in refresh.changes else ()
+        if wanted := dict.fromkeys(snapshot for snapshot in (pin.snapshot, *followed) if snapshot is not None):
+            found[name] = list(wanted)
+    return found
 
 
 def fill(context: Context, definition: Definition, pins: Pins, run: Progress) -> Applied:
