@@ -35,7 +35,7 @@ fuzz: setup ## search further for changes that are derived, read or applied wron
 	@FUZZ_SPARK=$(or $(SPARK_N),300) $(RUN) pytest --quiet -n $(SPARK_WORKERS) \
 		tests/spark/test_dynamic_fuzz.py tests/spark/test_changes_histories.py $(ARGS)
 
-soak: ## tests that take minutes each: all of TPC-H as dynamic tables
+soak: ## tests that take minutes each: all of TPC-H as dynamic tables, and everything at once
 	@scripts/setup.sh spark
 	@$(RUN) pytest --quiet -m soak tests/spark $(ARGS)
 

@@ -104,8 +104,7 @@ def use(monkeypatch: pytest.MonkeyPatch, mechanic: str) -> None:
 # ------------------------------------------------------------------------------------------------------------- the rows
 
 
-@pytest.mark.parametrize("mechanic", ["copy", "encode", "spark"])
-@pytest.mark.parametrize("version", [3, 2])
+@pytest.mark.parametrize(("version", "mechanic"), [(3, "copy"), (3, "encode"), (3, "spark"), (2, "copy")])
 def test_rows_and_their_lineage_stay(
     spark_lake: Lake, rich: Make, monkeypatch: pytest.MonkeyPatch, mechanic: str, version: int
 ) -> None:
