@@ -170,7 +170,9 @@ def test_a_rival_between_reading_and_committing_wins(
     for query in ("bag_by_day", "sums"):
         lakes.declare(query, query)
     real = getattr(RowDelta, moment)
-    for rival, (table, act) in RIVALS.items():
+    # The later moment is guarded by the one comparison of snapshots, whoever the rival is.
+    rivals = RIVALS if moment == "_attempt" else {name: RIVALS[name] for name in ("delete", "refresher")}
+    for rival, (table, act) in rivals.items():
         lakes.write("INSERT INTO {ns}.s VALUES (1, 1, 1.5, DATE'2024-01-01')", "DELETE FROM {ns}.s WHERE m = 7")
 
         def disturbed(self: RowDelta, *args: Any, act: Callable[[Lakes], object] = act) -> Any:
