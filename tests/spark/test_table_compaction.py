@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -13,12 +14,14 @@ import pytest
 
 from neve.catalog.entries import read_table_files
 from neve.engine.staging import load_iceberg
-from neve.errors import ColumnNotFound, InvalidInput, LeaseHeld
+from neve.errors import ColumnNotFound, InvalidInput, LeaseHeld, StorageError
 from neve.lake import Lake, LakeTable
 from neve.model.results import Reason
+from neve.model.rewrites import Group
 from neve.plan import rewrite_groups
 from neve.services.leases import leased
 from neve.services.rewrites import files as rewriting_files
+from neve.services.rewrites import work
 from neve.services.rewrites.work import Rewriting
 
 Make = Callable[..., LakeTable]
@@ -38,6 +41,7 @@ SELECT nullif(id, 3) AS id, nullif(concat('p', id % 2), 'p1') AS part, IF(id % 5
   named_struct('a', nullif(int(id % 3), 2), 'b', array('x', NULL)) AS st
 FROM range({first}, {last}, 1, 1)
 """
+LINEAGE = "*, _row_id, _last_updated_sequence_number"
 SEEN = "*, map_entries(map) AS entries, _row_id, _last_updated_sequence_number"
 
 
@@ -255,12 +259,12 @@ def test_only_what_a_writer_changed_is_done_again(
     commit = Rewriting.commit
     commits: list[list[str]] = []
 
-    def late(work: Rewriting, summary: dict[str, str]) -> int:
+    def late(rewriting: Rewriting, summary: dict[str, str]) -> int:
         if not commits:
             spark_lake.sql(f"DELETE FROM {name} WHERE part = 'p0' AND id = 40", write=True)
             spark_lake.sql(f"INSERT INTO {name} {ROWS.format(first=101, last=102)}", write=True)
-        commits.append([made.group.partition for made in work.made])
-        return commit(work, summary)
+        commits.append([made.group.partition for made in rewriting.made])
+        return commit(rewriting, summary)
 
     monkeypatch.setattr(Rewriting, "commit", late)
     before = seen(spark_lake, table)
@@ -297,6 +301,52 @@ def test_an_interrupt_before_the_commit_leaves_nothing(
     with leased(spark_lake._context, f"compaction of {table.name}"), pytest.raises(LeaseHeld):
         table.compact()
     assert table.compact().compacted
+
+
+def test_when_one_group_fails_the_files_of_the_others_go_too(
+    spark_lake: Lake, rich: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = rich(appends=3)
+    written = rewriting_files.write_group
+    others = threading.Event()
+
+    def write(writing: Any, group: Group, *rest: Any) -> Any:
+        if group.partition == "part=p0":
+            assert others.wait(20)
+            raise StorageError("the disk is full")
+        done = written(writing, group, *rest)
+        others.set()
+        return done
+
+    before = seen(spark_lake, table)
+    with monkeypatch.context() as patched:
+        patched.setattr(work, "write_group", write)
+        with pytest.raises(StorageError, match="full"):
+            table.compact()
+    assert others.is_set()
+    assert not list(_folder(spark_lake, table).rglob("*-neve.parquet"))
+    assert seen(spark_lake, table) == before
+
+
+def test_an_older_partitioning_is_rewritten_when_forced(spark_lake: Lake, make_table: Make) -> None:
+    table = make_table("older", "id bigint, part string")
+    for first in (0, 10, 20):
+        spark_lake.sql(
+            f"INSERT INTO {table.name.sql} SELECT id, concat('p', id % 2) FROM range({first}, {first + 10}, 1, 1)",
+            write=True,
+        )
+    spark_lake.sql(f"ALTER TABLE {table.name.sql} ADD PARTITION FIELD part", write=True)
+    before = seen(spark_lake, table, LINEAGE)
+    left = table.compact()
+    assert (left.compacted, left.reason and left.reason.code) == (False, "old_layout")
+    done = table.compact(force=True)
+    assert [(group.mechanic, group.files) for group in done.groups] == [("spark", 3)]
+    assert {entry.partition for entry in spark_lake._context.catalog.table_files(table.name).data} == {
+        "part=p0",
+        "part=p1",
+    }
+    assert seen(spark_lake, table, LINEAGE) == before
+    assert not table.compact(force=True).compacted
 
 
 def _folder(lake: Lake, table: LakeTable) -> Any:
@@ -347,9 +397,6 @@ def scattered(spark_lake: Lake, make_table: Make) -> LakeTable:
         some = f"FROM range({step * 50}, {step * 50 + 50}, 1, 1)"
         spark_lake.sql(f"INSERT INTO {table.name.sql} {rows} {some}", write=True)
     return table
-
-
-LINEAGE = "*, _row_id, _last_updated_sequence_number"
 
 
 def test_a_sort_puts_each_partition_in_order_once(spark_lake: Lake, scattered: LakeTable) -> None:

@@ -41,9 +41,7 @@ def file(
         bytes=round(size * MIB),
         sequence=added,
     )
-    entry = DataEntry(
-        file=live, place={"p": partition}, first_row_id=0, added=added, sort_order=0, metrics=FileMetrics()
-    )
+    entry = DataEntry(file=live, place={"p": partition}, first_row_id=0, added=added, metrics=FileMetrics())
     return Candidate(entry=entry)
 
 
@@ -309,6 +307,9 @@ def test_what_is_due_is_what_compaction_would_take() -> None:
     for _ in range(400):
         files = [file(dice.choice([1, 30, 63, 64, 90]), dice.choice("abc")) for _ in range(dice.randrange(9))]
         files = [deleted(item, dice.choice([1, 4, 5, 90])) if dice.random() < 0.15 else item for item in files]
+        if dice.random() < 0.1:
+            kind = dice.choice(["equality_deletes", "position_deletes"])
+            files = [deleted(item, 1, kind=kind, named=False) for item in files[:1]] + files[1:]
         settings = CompactionSettings(min_files_to_compact=dice.choice([1, 2, 3, 5]))
         job = plan_compaction(lineage().facts, [fact for item in files for fact in _facts(item)], settings, 128 * MIB)
         taken = plan(files, replace(RULES, min_files=settings.min_files_to_compact)).groups

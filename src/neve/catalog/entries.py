@@ -24,7 +24,6 @@ def read_table_files(name: TableName, loaded: Loaded, read: Reader) -> TableFile
         return TableFiles(
             facts=facts,
             spec_id=metadata["default-spec-id"],
-            sort_order=metadata["default-sort-order-id"],
             unpartitioned=frozenset(
                 spec["spec-id"]
                 for spec in metadata["partition-specs"]

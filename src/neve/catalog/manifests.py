@@ -75,7 +75,6 @@ def read_entries(
                 place=place(live),
                 first_row_id=first,
                 added=manifest.sequence if entry.get("file_sequence_number") is None else entry["file_sequence_number"],
-                sort_order=file.get("sort_order_id") or 0,
                 metrics=FileMetrics(**{name: file.get(field) or {} for name, field in _METRIC_FIELDS.items()}),
             )
         )

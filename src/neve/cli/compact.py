@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neve.cli.options import Command, open_lake, options, pairs
-from neve.cli.table import DryRun, Table, app
+from neve.cli.options import Command, confirm, open_lake, options, pairs
+from neve.cli.table import DryRun, Table, Yes, app
 from neve.errors import CheckFailed, InvalidInput
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def compact(
         bool, typer.Option("--ignore-delay", help="With --period: do not wait until delay_days after it.")
     ] = False,
     dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> None:
     """Make few large files of many small ones. Every row stays, and nobody has to wait."""
     how: dict[str, Any] = {
@@ -78,12 +79,21 @@ def compact(
     if everything == (table is not None):
         raise InvalidInput("name one table, or give --all")
     lake = open_lake(create=True)
+    if snapshot_retention_hours is not None and not dry_run and not yes:
+        _ask_to_keep_less(lake, table, snapshot_retention_hours)
     if table is None:
         _compact_all(lake, how)
         return
     from neve.cli.render import emit
 
     emit(lake.table(table).compact(**how))
+
+
+def _ask_to_keep_less(lake: Lake, table: str | None, hours: float) -> None:
+    """As `neve expire` asks."""
+    names = [row.table for row in lake.tables.list()] if table is None else [table]
+    if less := [name for name in names if lake.table(name).expiry_keeps_less(retention_hours=hours)]:
+        confirm(f"Remove snapshots of {', '.join(less[:3])} for ever: less is kept than the policy says.", yes=False)
 
 
 def _compact_all(lake: Lake, how: dict[str, Any]) -> None:

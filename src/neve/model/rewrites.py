@@ -52,7 +52,6 @@ class DataEntry:
     place: Mapping[str, str | None]
     first_row_id: int | None
     added: int
-    sort_order: int
     metrics: FileMetrics
 
     @property
@@ -70,7 +69,6 @@ class TableFiles:
 
     facts: TableFacts
     spec_id: int
-    sort_order: int
     unpartitioned: frozenset[int]
     types: Mapping[int, str]
     data: tuple[DataEntry, ...] = ()
@@ -114,10 +112,6 @@ class Candidate:
         """Of the rows in the file, as far as the deletes speak of this file alone."""
         gone = sum(delete.rows for delete in self.deletes if delete.referenced == self.path)
         return gone / self.rows if self.rows else 0.0
-
-    @property
-    def has_equality_deletes(self) -> bool:
-        return any(delete.content == "equality_deletes" for delete in self.deletes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,6 +134,14 @@ def format_count(count: int) -> str:
     return f"{count:,}"
 
 
+def counted(number: int, noun: str) -> str:
+    """
+    >>> counted(1, "file"), counted(1200, "file")
+    ('1 file', '1,200 files')
+    """
+    return f"{format_count(number)} {noun}{'' if number == 1 else 's'}"
+
+
 def _not_a_duration() -> InvalidInput:
     return InvalidInput("not a duration: write numbers and units, larger first, such as 7d, 2 h, 90 minutes or 1h30m")
 

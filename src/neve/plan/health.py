@@ -21,10 +21,11 @@ from neve.model.names import TableName
 from neve.model.refresh import Freshness
 from neve.model.results import Reason
 from neve.model.runs import OrphanScan
-from neve.model.units import format_bytes, format_count
+from neve.model.units import counted, format_bytes, format_count
 from neve.plan.measures import (
     MIB,
     by_partition,
+    deleted_until,
     deletes_of,
     partition_load,
     size_classes,
@@ -33,6 +34,7 @@ from neve.plan.measures import (
     write_rate,
 )
 from neve.plan.rewrites import MANY_DELETED
+from neve.plan.tidying import MANIFEST_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,6 @@ EQUALITY_DELETES = Scale(25, 0, 100)
 SNAPSHOTS = Scale(10, 100, 500)
 MANIFESTS = Scale(10, 100, 500)
 """Of the manifests that are more than their bytes need."""
-MANIFEST_BYTES = 8 * MIB
 METADATA = Scale(10, 8 * MIB, 64 * MIB)
 SKEW = Scale(10, 3, 10)
 SORT_OVERLAP = Scale(10, 0, 1)
@@ -219,7 +220,7 @@ def _small_files(facts: HealthFacts) -> Deduction:
     small = sum(load.small_files for load in facts.crowded.values())
     detail = (
         f"{format_count(small)} files below {format_bytes(facts.small_bytes)} could be fewer, "
-        f"in {_count(len(facts.crowded), 'partition' if facts.past else 'period')}"
+        f"in {counted(len(facts.crowded), 'partition' if facts.past else 'period')}"
     )
     mendable = facts.past is not None or _due_period(facts) is not None
     return _deduction(_small_points(facts, small), "small_files", detail, "compact" if mendable else None)
@@ -244,13 +245,13 @@ def _deleted(facts: HealthFacts) -> list[Deduction]:
         _deduction(
             DELETE_FILES.deduct(per_file),
             "delete_files",
-            f"{_count(deletes.delete_files, 'delete file')} beside {_count(data, 'data file')}: readers open both",
+            f"{counted(deletes.delete_files, 'delete file')} beside {counted(data, 'data file')}: readers open both",
             "compact",
         ),
         _deduction(
             EQUALITY_DELETES.deduct(deletes.equality_delete_files),
             "equality_deletes",
-            f"{_count(deletes.equality_delete_files, 'file')} of equality deletes: readers compare each row with them",
+            f"{counted(deletes.equality_delete_files, 'file')} of equality deletes: readers compare each row with them",
             "compact",
         ),
     ]
@@ -266,13 +267,13 @@ def _metadata(facts: HealthFacts) -> list[Deduction]:
         _deduction(
             SNAPSHOTS.deduct(len(past.snapshots)),
             "snapshots",
-            f"{_count(len(past.snapshots), 'snapshot')}{old}",
+            f"{counted(len(past.snapshots), 'snapshot')}{old}",
             expire,
         ),
         _deduction(
             MANIFESTS.deduct(past.manifests - _manifests_needed(past)),
             "manifests",
-            f"{_count(past.manifests, 'manifest')} of {format_bytes(past.manifest_bytes)}: "
+            f"{counted(past.manifests, 'manifest')} of {format_bytes(past.manifest_bytes)}: "
             f"{format_count(_manifests_needed(past))} would do",
             "manifests",
         ),
@@ -363,8 +364,8 @@ def _compact(facts: HealthFacts, gain: int) -> Action:
         cost_bytes=size,
         cost=f"reads and writes {format_bytes(size)}",
         gain_points=gain,
-        gain=f"{_count(before, 'file')} become about {format_count(max(after, 1))}"
-        + (f", and {_count(gone, 'deleted row')} go" if gone else ""),
+        gain=f"{counted(before, 'file')} become about {format_count(max(after, 1))}"
+        + (f", and {counted(gone, 'deleted row')} go" if gone else ""),
     )
 
 
@@ -407,7 +408,7 @@ def _compact_period(facts: HealthFacts, deductions: Sequence[Deduction]) -> Acti
         cost_bytes=load.bytes,
         cost=f"reads and writes {format_bytes(load.bytes)}",
         gain_points=min(saved, PERFECT - _score(deductions)),
-        gain=f"{_count(load.files, 'file')} of {period} become 1",
+        gain=f"{counted(load.files, 'file')} of {period} become 1",
     )
 
 
@@ -422,9 +423,9 @@ def _tidy(table: TableName, past: Past, kind: ActionKind, gain: int) -> Action:
     expires = kind == "expire"
     size = past.metadata_bytes if expires else past.manifest_bytes
     brings = (
-        f"{_count(past.expirable, 'snapshot')} go, and the files that only they hold"
+        f"{counted(past.expirable, 'snapshot')} go, and the files that only they hold"
         if expires
-        else f"{_count(past.manifests, 'manifest')} become about {format_count(_manifests_needed(past))}"
+        else f"{counted(past.manifests, 'manifest')} become about {format_count(_manifests_needed(past))}"
     )
     return Action(
         kind=kind,
@@ -440,8 +441,7 @@ def _rewritten(facts: HealthFacts, label: str) -> list[FileFact]:
     """The data files of a partition that compaction would take: many small ones, and those with deleted rows."""
     files = facts.partitions[label]
     named = {file.deletes_from for file in files if file.content != "data"}
-    unnamed = [file.sequence_number for file in files if file.content != "data" and file.deletes_from is None]
-    until = max(unnamed, default=-1)
+    until = deleted_until(files)
     return [
         file
         for file in files
@@ -458,7 +458,3 @@ def _manifests_needed(past: Past) -> int:
     if past.manifests_needed is not None:
         return past.manifests_needed
     return max(ceil(past.manifest_bytes / MANIFEST_BYTES), min(past.manifests, 1))
-
-
-def _count(number: int, word: str) -> str:
-    return f"{format_count(number)} {word}{'' if number == 1 else 's'}"

@@ -75,6 +75,21 @@ def deletes_of(files: Sequence[FileFact]) -> Deletes:
     )
 
 
+def deleted_until(files: Sequence[FileFact]) -> int:
+    """The newest data of a partition that its deletes may be of, where they name no file: by sequence number.
+
+    An equality delete is of what was there before it, a position may also be deleted in the commit that wrote it.
+    """
+    return max(
+        (
+            file.sequence_number - (file.content == "equality_deletes")
+            for file in files
+            if file.content != "data" and file.deletes_from is None
+        ),
+        default=-1,
+    )
+
+
 def sort_overlap(column: str, partitions: Mapping[str, Sequence[FileFact]]) -> SortOverlap | None:
     """How files of the same partition overlap; None when no file says its range."""
     met: list[int] = []

@@ -19,7 +19,7 @@ from neve.model.patterns import format_pattern
 from neve.model.periods import KINDS, Period, PeriodKind, date_ranges, period_of
 from neve.model.results import Reason
 from neve.model.tablefile import PeriodSpec
-from neve.model.units import format_count
+from neve.model.units import counted
 
 _DAY = dt.timedelta(days=1)
 _LONGEST = 366 * _DAY
@@ -214,7 +214,7 @@ def _decide(spec: PeriodSpec, plan: PeriodPlan, *, now: dt.datetime, ignore_dela
         return nothing_to_compact(period, plan.missing)
     if why := refusal(spec, period, plan.missing, now=now, ignore_delay=ignore_delay):
         return "refuse", why
-    what = f"{_count(len(plan.sources), 'file')}, {_count(plan.rows, 'row')}"
+    what = f"{counted(len(plan.sources), 'file')}, {counted(plan.rows, 'row')}"
     if plan.merge_into is not None:
         return "compact", Reason(code="new_files", detail=f"{what} came after {period} was compacted")
     return "compact", Reason(code="files", detail=f"{what} in {period}")
@@ -294,7 +294,7 @@ def wait_for_turn(
     if action != "compact":
         return NotDue(period=period, reason=reason, due_at=first_turn)
     if spec.lookback_months is not None and _is_beyond(spec.lookback_months, period, first_turn, now):
-        detail = f"{period} ended more than {_count(spec.lookback_months, 'month')} ago (lookback_months)"
+        detail = f"{period} ended more than {counted(spec.lookback_months, 'month')} ago (lookback_months)"
         return NotDue(period=period, reason=Reason(code="beyond_lookback", detail=detail))
     later = None if schedule is None else _next_turn(schedule, arrivals, compacted_at)
     turn = max(first_turn, later or first_turn)
@@ -344,7 +344,3 @@ def _utc(moment: dt.datetime) -> dt.datetime:
     if moment.tzinfo is None:
         raise ValueError("a time without its zone")
     return moment.astimezone(dt.UTC)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{format_count(number)} {noun}{'' if number == 1 else 's'}"

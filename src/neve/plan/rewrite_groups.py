@@ -7,8 +7,9 @@ as all files of a group are alike; Spark takes what is left over, what has delet
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from neve.model.copying import CopyOptions, FileShape
 from neve.model.results import Reason
@@ -16,6 +17,8 @@ from neve.model.rewrites import Candidate, Group, LeftAlone, Mechanic, RewritePl
 from neve.model.units import format_bytes, format_count
 from neve.plan.copying import MAX_FOOTER_BYTES, MAX_ROW_GROUPS, MIN_ROW_GROUP_BYTES, copy_class
 from neve.plan.rewrites import ALONE, SORTED, Chosen, RewriteRules, left_alone
+
+Sized = TypeVar("Sized", Candidate, Group)
 
 MAX_COPIED = 400
 """So many files are copied into one, at most: all of them are open at the same time."""
@@ -60,7 +63,7 @@ def assign(chosen: Chosen, footers: Footers, rules: RewriteRules) -> RewritePlan
     left = list(chosen.left)
     for label, (files, reason) in chosen.work.items():
         made = (
-            [Group(partition=label, files=part, mechanic="spark", reason=reason) for part in _spark_parts(files)]
+            _spark_groups(label, files, reason)
             if rules.strategy in SORTED
             else list(_packed_groups(label, files, reason, footers, rules))
         )
@@ -80,7 +83,7 @@ def _packed_groups(
     why = next((footers.spark[file.path] for file in rest), _UNLIKE)
     known = [file for file in ordered if file.path in shapes]
     large = [file for file in known if not is_for_encoding(shapes[file.path], rules.codecs)]
-    copied, alone = _together(large, lambda file: copy_class(shapes[file.path], footers.options), shapes, rules)
+    copied, _ = _together(large, lambda file: copy_class(shapes[file.path], footers.options), shapes, rules)
     for part in _cut(copied):
         yield Group(partition=label, files=part, mechanic="copy", reason=reason)
     taken = {file.path for part in copied for file in part}
@@ -90,8 +93,12 @@ def _packed_groups(
     for part in encoded:
         how = _how(part, shapes, reason)
         yield Group(partition=label, files=part, mechanic="encode", reason=how)
-    for part in _spark_parts([*rest, *alone]):
-        yield Group(partition=label, files=part, mechanic="spark", reason=why)
+    yield from _spark_groups(label, [*rest, *alone], why)
+
+
+def _spark_groups(label: str, files: Sequence[Candidate], reason: Reason) -> list[Group]:
+    parts = cut_by_bytes(files, SPARK_GROUP_BYTES)
+    return [Group(partition=label, files=part, mechanic="spark", reason=reason) for part in parts]
 
 
 def _cut(bins: Sequence[tuple[Candidate, ...]]) -> Iterator[tuple[Candidate, ...]]:
@@ -161,13 +168,16 @@ def _bins(files: Sequence[Candidate], shapes: Mapping[str, FileShape], target_by
     return iter(packed)
 
 
-def _spark_parts(files: Sequence[Candidate]) -> Iterator[tuple[Candidate, ...]]:
-    part: list[Candidate] = []
-    for file in files:
-        if part and sum(other.bytes for other in part) + file.bytes > SPARK_GROUP_BYTES:
+def cut_by_bytes(items: Iterable[Sized], limit: int) -> Iterator[tuple[Sized, ...]]:
+    """Neighbours together, until they have so many bytes."""
+    part: list[Sized] = []
+    size = 0
+    for item in items:
+        if part and size + item.bytes > limit:
             yield tuple(part)
-            part = []
-        part.append(file)
+            part, size = [], 0
+        part.append(item)
+        size += item.bytes
     if part:
         yield tuple(part)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from neve.model.results import Reason
 from neve.model.rewrites import Candidate, LeftAlone, Strategy, TableFiles
-from neve.model.units import format_bytes, format_count
+from neve.model.units import counted, format_bytes, format_count
 from neve.plan.file_changes import Deletes
 
 MANY_DELETED = 0.05
@@ -109,20 +109,21 @@ ALONE = Reason(code="alone", detail="no other file goes with it")
 
 def _pick_small(files: Sequence[Candidate], rules: RewriteRules) -> tuple[list[Candidate], Reason, _Passed]:
     holed = [file for file in files if _is_holed(file, rules)]
-    small = [file for file in files if file.bytes < rules.small_bytes and file not in holed]
-    large = [file for file in files if file.bytes >= rules.small_bytes and file not in holed]
+    whole = [file for file in files if not _is_holed(file, rules)]
+    small = [file for file in whole if file.bytes < rules.small_bytes]
+    large = [file for file in whole if file.bytes >= rules.small_bytes]
     passed: _Passed = [(large, Reason(code="large_enough", detail=f"not below {format_bytes(rules.small_bytes)}"))]
     needed = 2 if rules.force else rules.min_files
     many = len(small) + len(holed) >= max(needed, 2) or (
         len(small) > 1 and sum(file.bytes for file in small) >= rules.target_bytes
     )
     if not many:
-        few = Reason(code="few_small_files", detail=f"{_files(small)} below {format_bytes(rules.small_bytes)}: "
-                     f"{format_count(needed)} make it worth while")  # fmt: skip
+        below = f"{counted(len(small), 'file')} below {format_bytes(rules.small_bytes)}"
+        few = Reason(code="few_small_files", detail=f"{below}: {format_count(needed)} make it worth while")
         return holed, _HOLED, [*passed, (small, few)]
     if not small:
         return holed, _HOLED, passed
-    words = f"{_files(small)} below {format_bytes(rules.small_bytes)}"
+    words = f"{counted(len(small), 'file')} below {format_bytes(rules.small_bytes)}"
     return [*holed, *small], Reason(code="small_files", detail=words), passed
 
 
@@ -147,18 +148,15 @@ def _pick_by_ratio(files: Sequence[Candidate], rules: RewriteRules) -> tuple[lis
         few = Reason(code="size_ratio", detail=f"fewer than {needed} files are about as large as the largest of them")
         return [], ALONE, [([*chosen, *left], few)]
     kept = Reason(code="size_ratio", detail=f"larger than the others together would justify ({RATIO} times)")
-    return chosen, Reason(code="size_ratio", detail=f"{_files(chosen)} of about the same size"), [(left, kept)]
+    alike = Reason(code="size_ratio", detail=f"{counted(len(chosen), 'file')} of about the same size")
+    return chosen, alike, [(left, kept)]
 
 
 def _pick_unsorted(files: Sequence[Candidate], rules: RewriteRules) -> tuple[list[Candidate], Reason, _Passed]:
     new = [file for file in files if file.entry.added > rules.ordered_until]
     if not new and not rules.force:
         return [], ALONE, [(list(files), Reason(code="in_order", detail="nothing came since it was put in order"))]
-    return list(files), Reason(code="order", detail=f"{_files(new)} not in this order yet"), []
-
-
-def _files(files: Sequence[Candidate]) -> str:
-    return f"{format_count(len(files))} file{'' if len(files) == 1 else 's'}"
+    return list(files), Reason(code="order", detail=f"{counted(len(new), 'file')} not in this order yet"), []
 
 
 def left_alone(label: str, files: Sequence[Candidate], reason: Reason) -> LeftAlone:

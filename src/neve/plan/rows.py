@@ -21,6 +21,8 @@ def find_name(known_names: Sequence[str], name: str, *, where: str) -> str:
     Raises:
         ColumnNotFound: there is none such.
     """
+    if name in known_names:
+        return name
     for known in known_names:
         if known.casefold() == name.casefold():
             return known

@@ -14,7 +14,7 @@ from neve.model.facts import FileFact, TableFacts
 from neve.model.names import TableName
 from neve.model.results import Reason
 from neve.model.units import format_count
-from neve.plan.measures import by_partition, small_file_bytes
+from neve.plan.measures import by_partition, deleted_until, small_file_bytes
 from neve.plan.rewrites import MANY_DELETED
 from neve.plan.tidying import ManifestPlan
 
@@ -48,13 +48,15 @@ def plan_compaction(
     if not settings.enabled:
         return job("disabled", "compaction.enabled is false")
     below, needed = small_file_bytes(settings.small_file_threshold_mb, target_bytes), settings.min_files_to_compact
-    small = [
-        sum(file.content == "data" and file.bytes < below for file in members)
+    sizes = [
+        [file.bytes for file in members if file.content == "data" and file.bytes < below]
         for members in by_partition(files).values()
     ]
-    crowded = [count for count in small if count >= max(needed, 2)]
-    if crowded:
-        return job("small_files", f"{format_count(sum(crowded))} small files, {needed} or more", due=True)
+    small = [len(found) for found in sizes]
+    if crowded := sum(
+        len(found) for found in sizes if len(found) > 1 and (len(found) >= needed or sum(found) >= target_bytes)
+    ):
+        return job("small_files", f"{format_count(crowded)} small files, {needed} or more", due=True)
     if holed := _holed(files):
         return job("deleted_rows", f"{format_count(holed)} files with many deleted rows", due=True)
     where = " in a partition" if len(small) > 1 else ""
@@ -70,11 +72,10 @@ def _holed(files: Sequence[FileFact]) -> int:
             gone[file.deletes_from] += file.rows
     found = 0
     for members in by_partition(files).values():
-        unnamed = [file.sequence_number for file in members if file.content != "data" and file.deletes_from is None]
-        until = max(unnamed, default=-1)
+        until = deleted_until(members)
         found += sum(
             file.content == "data"
-            and (file.sequence_number < until or (gone[file.path] and gone[file.path] >= MANY_DELETED * file.rows))
+            and (file.sequence_number <= until or (gone[file.path] and gone[file.path] >= MANY_DELETED * file.rows))
             for file in members
         )
     return found

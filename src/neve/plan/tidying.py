@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from neve.errors import ColumnNotFound, InvalidInput, Refused, nearest
+from neve.errors import InvalidInput, Refused
 from neve.model.facts import FileFact, ManifestSize, TableFacts, partition_label
 from neve.model.retention import ColumnStatistics
 from neve.model.types import Primitive
+from neve.plan.period_files import SMALL
+from neve.plan.rows import find_name
 
 MANIFEST_TARGET = "commit.manifest.target-size-bytes"
 MANIFEST_BYTES = 8 * 1024 * 1024
 DELETE_TARGET = "write.delete.target-file-size-bytes"
 DELETE_BYTES = 64 * 1024 * 1024
-_SMALL = 0.75
-"""Below this share of the target Iceberg's planners call a file small."""
 _VECTORS = 3
 
 
@@ -108,7 +108,7 @@ def refuse_equality_alone(facts: TableFacts, plan: DeletePlan, *, instead: str) 
 
 def _crowded(files: Sequence[FileFact], target: int) -> int:
     """How many of them share a partition with another, being small."""
-    small = Counter(_place(file) for file in files if file.bytes < _SMALL * target)
+    small = Counter(_place(file) for file in files if file.bytes < SMALL * target)
     return sum(count for count in small.values() if count > 1)
 
 
@@ -146,7 +146,8 @@ def choose_statistics_columns(
         if not countable:
             raise InvalidInput(f"{facts.name} has no column of a plain type to count")
         return countable
-    chosen = [_column(facts, name) for name in asked]
+    names = [column.name for column in facts.columns]
+    chosen = [find_name(names, name, where=str(facts.name)) for name in asked]
     if nested := [name for name in chosen if name not in countable]:
         raise InvalidInput(
             f"distinct values of {nested[0]} cannot be counted: it is a nested column",
@@ -154,18 +155,6 @@ def choose_statistics_columns(
         )
     kept = [item.column for item in known if item.column in countable]
     return list(dict.fromkeys([*chosen, *kept]))
-
-
-def _column(facts: TableFacts, name: str) -> str:
-    names = [column.name for column in facts.columns]
-    if name in names:
-        return name
-    alike = [other for other in names if other.casefold() == name.casefold()]
-    if len(alike) == 1:
-        return alike[0]
-    raise ColumnNotFound(
-        f"{facts.name} has no column {name}", hint=nearest(name, names) or f"it has {', '.join(names)}"
-    )
 
 
 def _size_property(facts: TableFacts, key: str, default: int) -> int:

@@ -7,7 +7,7 @@ meanwhile. What a writer changed in between is planned anew, and only that.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -15,6 +15,8 @@ from pydantic import JsonValue
 from neve.errors import CommitConflict
 from neve.model.commands import neve
 from neve.model.rewrites import Group, RewriteReceipt, TableFiles
+from neve.model.units import counted
+from neve.plan.rewrite_groups import cut_by_bytes
 from neve.plan.rewrites import SORTED, candidates
 from neve.services.context import Context
 from neve.services.expiry import ask, expire_snapshots
@@ -22,7 +24,7 @@ from neve.services.leases import leased
 from neve.services.look import RUN_ID
 from neve.services.repair import settle_dead_runs
 from neve.services.rewrites.looking import ORDERED, Look, RewriteRequest, look_at
-from neve.services.rewrites.receipts import Done, count, receipt_of
+from neve.services.rewrites.receipts import Done, receipt_of
 from neve.services.rewrites.work import Rewriting
 from neve.services.runs import Progress, recorded
 
@@ -82,12 +84,15 @@ def _parent(files: TableFiles, snapshot_id: int) -> int | None:
 def _carry_out(context: Context, look: Look, run: Progress) -> Done:
     done = Done()
     for attempt in range(1, ATTEMPTS + 1):
-        lost = sum(_rewrite(context, look, groups, done, run) for groups in _batches(look.plan.groups))
+        parts = cut_by_bytes(look.plan.groups, COMMIT_BYTES)
+        lost = sum(_rewrite(context, look, groups, done, run) for groups in parts)
         if not lost:
             return done
         done.conflicts += lost
         if attempt < ATTEMPTS:
-            context.tell(f"{count(lost, 'group')} of files changed meanwhile; once more ({attempt + 1} of {ATTEMPTS})")
+            context.tell(
+                f"{counted(lost, 'group')} of files changed meanwhile; once more ({attempt + 1} of {ATTEMPTS})"
+            )
             look = look_at(context, look.request)
     if not done.commits:
         raise CommitConflict(
@@ -95,17 +100,6 @@ def _carry_out(context: Context, look: Look, run: Progress) -> Done:
             hint="try again when less is written, or part by part: --partition k=v",
         )
     return done
-
-
-def _batches(groups: Sequence[Group]) -> Iterator[list[Group]]:
-    batch: list[Group] = []
-    for group in groups:
-        if batch and sum(other.bytes for other in batch) + group.bytes > COMMIT_BYTES:
-            yield batch
-            batch = []
-        batch.append(group)
-    if batch:
-        yield batch
 
 
 def _rewrite(context: Context, look: Look, groups: Sequence[Group], done: Done, run: Progress) -> int:

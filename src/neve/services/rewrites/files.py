@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from neve.catalog import Catalog
 from neve.catalog.files import local_path
-from neve.errors import CheckFailed, StorageError
+from neve.errors import CheckFailed
+from neve.files.copier.lineage import ROW_ID_FIELD, SEQUENCE_FIELD
 from neve.files.encoding import Encoding, can_encode, encode
 from neve.model.copying import CopyOptions, CopyResult, FileShape
 from neve.model.results import Reason
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from neve.files.copier import Lineage, Source, Target
 
 READERS = 8
-_LINEAGE = frozenset({2_147_483_540, 2_147_483_539})
+_LINEAGE = frozenset({ROW_ID_FIELD, SEQUENCE_FIELD})
 _LINEAGE_VERSION = 3
 _SCHEMA = "iceberg.schema"
 _CODEC, _LEVEL = "write.parquet.compression-codec", "write.parquet.compression-level"
@@ -211,14 +212,6 @@ def _lines(group: Group) -> list[Lineage]:
         Lineage(first_row_id=file.entry.first_row_id or 0, sequence_number=file.entry.file.sequence)
         for file in group.files
     ]
-
-
-def remove_quietly(catalog: Catalog, path: str) -> None:
-    """A file that nobody knows of; what cannot be removed is for orphan removal."""
-    try:
-        catalog.files.remove(path)
-    except StorageError:
-        return
 
 
 def cores() -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from neve.model.results import Reason
 from neve.model.rewrites import Group, GroupRow, LeftRow, RewriteReceipt, TableFiles
-from neve.model.units import format_count
+from neve.model.units import counted, format_count
 from neve.services.rewrites.looking import Look
 from neve.services.runs import Progress
 
@@ -94,7 +94,7 @@ def _reason(look: Look, groups: Sequence[Group]) -> Reason:
             look.files.below(look.rules.small_bytes),
             len({entry.partition for entry in look.files.data}),
         )
-        where, each = (f" in {count(partitions, 'partition')}", " in one") if partitions > 1 else ("", "")
+        where, each = (f" in {counted(partitions, 'partition')}", " in one") if partitions > 1 else ("", "")
         needed = format_count(look.rules.min_files)
         detail = f"Only {format_count(small)} small files{where} (threshold: {needed}{each})"
         return Reason(code="few_small_files", detail=detail)
@@ -103,8 +103,4 @@ def _reason(look: Look, groups: Sequence[Group]) -> Reason:
 
 def _summary(groups: Sequence[Group]) -> str:
     partitions = len({group.partition for group in groups})
-    return f"{count(sum(len(group.files) for group in groups), 'file')} in {count(partitions, 'partition')}"
-
-
-def count(number: int, word: str) -> str:
-    return f"{format_count(number)} {word}{'' if number == 1 else 's'}"
+    return f"{counted(sum(len(group.files) for group in groups), 'file')} in {counted(partitions, 'partition')}"

@@ -18,7 +18,7 @@ from neve.model.rewrites import Group
 from neve.plan.merged_metrics import merged_metrics
 from neve.plan.rewrites import RewriteRules
 from neve.services.context import Context
-from neve.services.rewrites.files import Writing, cores, remove_quietly, write_group
+from neve.services.rewrites.files import Writing, cores, write_group
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -71,6 +71,8 @@ class Rewriting:
         """Writes the new files of all groups."""
         self._write_here([group for group in groups if group.mechanic != "spark"])
         self._write_by_spark([group for group in groups if group.mechanic == "spark"])
+        turns = {id(group): turn for turn, group in enumerate(groups)}
+        self.made.sort(key=lambda made: turns[id(made.group)])
 
     def commit(self, summary: Mapping[str, str]) -> int:
         """One commit for all groups; its snapshot.
@@ -109,17 +111,16 @@ class Rewriting:
 
     def _remove(self, made: Made) -> None:
         if made.swap is not None:
-            remove_quietly(self.writing.catalog, made.swap.new.file.path)
+            self.writing.catalog.files.remove_all([made.swap.new.file.path])
         if made.job is not None:
             self._rewrite.discard([made.job])
 
     def _write_here(self, groups: Sequence[Group]) -> None:
-        """By copy or by encoding, several groups at once; in the order that they come, to bound what is in memory."""
+        """By copy or by encoding, several groups at once."""
         began, total = time.monotonic(), sum(group.bytes for group in groups)
         done = 0
         with ThreadPoolExecutor(cores()) as encoders, ThreadPoolExecutor(cores()) as pool:
             for made in pool.map(partial(self._written, encoders), groups):
-                self.made.append(made)
                 done += made.group.bytes
                 line = progress_line("compacting", done, total, seconds=time.monotonic() - began, bytes=True)
                 self.context.tell(line)
@@ -148,7 +149,12 @@ class Rewriting:
             ),
             split_offsets=done.split_offsets,
         )
-        return Made(group, swap=Swap(tuple(entry.file for entry in entries), new))
+        return self._keep(Made(group, swap=Swap(tuple(entry.file for entry in entries), new)))
+
+    def _keep(self, made: Made) -> Made:
+        """Remembered as soon as it is written: when another group fails, this one's files are to go too."""
+        self.made.append(made)
+        return made
 
     def _write_by_spark(self, groups: Sequence[Group]) -> None:
         from neve.engine.tracking import tracked
@@ -161,7 +167,7 @@ class Rewriting:
         def write(group: Group) -> Made:
             paths = [file.path for file in group.files]
             job = rewrite.by_spark(paths, order=self.order, target_bytes=target, outputs=group.outputs(target))
-            return Made(group, job=job)
+            return self._keep(Made(group, job=job))
 
         with tracked(self.context.tell, "rewriting files"), ThreadPoolExecutor(min(_JOBS, len(groups))) as pool:
-            self.made += pool.map(write, groups)
+            list(pool.map(write, groups))
