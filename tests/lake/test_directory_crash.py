@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -14,6 +16,8 @@ from tests.lake import folders
 from tests.lake.folders import KILLED, Deed, append_mine, content, hold, just_open, kill_at, leftovers, start
 
 from neve.directory import open_directory
+from neve.directory.journal import HIDDEN
+from neve.directory.locks import FolderLock
 from neve.errors import LeaseHeld
 
 pytestmark = pytest.mark.faults
@@ -147,6 +151,28 @@ def test_rivals_lose_no_change(tmp_path: Path) -> None:
         rival.join()
     assert [rival.exitcode for rival in rivals] == [0, 0, 0]
     assert (tmp_path / "n.csv").read_text() == "60"
+    assert leftovers(tmp_path) == []
+
+
+def test_a_change_keeps_the_folder_that_its_lock_is_on(tmp_path: Path) -> None:
+    """Were it gone before the change has ended, a rival would lock a new one, and lose what it stages there."""
+    (tmp_path / "n.csv").write_text("0")
+    seen: list[bool] = []
+
+    class Watched(FolderLock):
+        @contextmanager
+        def swapping(self) -> Iterator[None]:
+            with super().swapping():
+                yield
+            seen.append(self.hidden.is_dir())
+
+    directory = open_directory(tmp_path, lock=Watched(tmp_path, tmp_path / HIDDEN))
+    with directory.change("R1") as change:
+        change.remove("n.csv")
+        change.write("n.csv", b"1")
+    with directory.change("R2") as change:
+        change.remove("n.csv")
+    assert seen == [True, True]
     assert leftovers(tmp_path) == []
 
 

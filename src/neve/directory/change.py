@@ -136,14 +136,17 @@ class Change:
 
 @contextmanager
 def places_for(storage: Storage, journal: Journal) -> Iterator[None]:
-    """The folders that a swap needs, made beforehand so that a full disk cannot stop it half-way; gone if it fails."""
+    """The folders that a swap needs, made beforehand so that a full disk cannot stop it half-way; gone if it fails.
+
+    The hidden folder stays in any case: its writer's lock is on it, and a rival would make another one.
+    """
     trash = [f"{HIDDEN}/{journal.run_id}/trash/x"] if journal.removals else []
     made = storage.make_folders([*journal.publishes.values(), *journal.keeps.values(), *trash])
     storage.sync_names([*(f"{folder}/x" for folder in made), *journal.publishes])
     try:
         yield
     finally:
-        storage.prune(made)
+        storage.prune(folder for folder in made if not folder.startswith(f"{HIDDEN}/"))
 
 
 def carry_out(storage: Storage, journal: Journal) -> None:
