@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import duckdb
@@ -90,7 +91,7 @@ class Contents:
     old: dict[str, list[Row]]
     new: dict[str, list[Row]]
 
-    @property
+    @cached_property
     def schemas(self) -> dict[str, tuple[Field, ...]]:
         return {table.name: table.schema for table in self.tables}
 

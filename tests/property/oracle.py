@@ -51,7 +51,8 @@ def _spoken(tree: exp.Expr) -> str:
 
 def _duckdb_text(tree: exp.Expr) -> str:
     """DuckDB's count_if over nothing is NULL; Spark's is 0."""
-    tree = tree.copy()
+    if tree.find(exp.CountIf):
+        tree = tree.copy()
     for call in list(tree.find_all(exp.CountIf)):
         call.replace(exp.Count(this=exp.case().when(call.this, exp.Literal.number(1))))
     return tree.sql("duckdb")
