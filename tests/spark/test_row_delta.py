@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.dynamic_oracle import differences
 
+from neve.engine import staging
 from neve.engine.row_delta import RowDelta
 from neve.errors import CommitConflict
 from neve.lake import Lake
@@ -210,6 +212,33 @@ def test_a_rival_that_changes_no_row_does_not_matter(lakes: Lakes, monkeypatch: 
     assert receipt.strategy == "row_delta"
     lakes.check(sums="sums")
     assert strays(lakes, "sums") == set()
+
+
+def test_nor_does_it_while_a_branch_is_made_and_published(lakes: Lakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A MERGE goes by a branch: commits of references, each of which may find the table's metadata changed."""
+    lakes.declare("sums", "sums")
+    lakes.write("INSERT INTO {ns}.s VALUES (1, 1, 1.5, null)")
+    real, table = staging.load_iceberg, lakes.lake.table(f"{lakes.namespace}.sums")
+    tries = itertools.count()
+
+    class Disturbed:
+        def __init__(self, iceberg: Any) -> None:
+            self.iceberg = iceberg
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.iceberg, name)
+
+        def manageSnapshots(self) -> Any:  # noqa: N802 - Iceberg's name
+            change = self.iceberg.manageSnapshots()
+            if (number := next(tries)) % 2 == 0:
+                table.set({"mine": str(number)})
+            return change
+
+    monkeypatch.setattr(staging, "load_iceberg", lambda spark, name: Disturbed(real(spark, name)))
+    assert lakes.refresh("sums", way="merge")["sums"].strategy == "merge"
+    assert next(tries) == 4, "making and publishing were tried twice; then nothing was left to remove"
+    assert [row.name for row in table.references()] == ["main"]
+    lakes.check(sums="sums")
 
 
 def test_few_changes_take_few_jobs_and_one_commit(lakes: Lakes) -> None:

@@ -21,8 +21,10 @@ from neve.errors import (
 )
 
 if TYPE_CHECKING:
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
+_LOST = "org.apache.iceberg.exceptions.CommitFailedException"
 _CONDITIONS: tuple[tuple[str, type[NeveError]], ...] = (
     ("TABLE_OR_VIEW_NOT_FOUND", TableNotFound),
     ("SCHEMA_NOT_FOUND", NamespaceNotFound),
@@ -33,7 +35,7 @@ _CONDITIONS: tuple[tuple[str, type[NeveError]], ...] = (
     ("NOT_SUPPORTED_", Unsupported),
 )
 _JAVA: tuple[tuple[str, type[NeveError]], ...] = (
-    ("org.apache.iceberg.exceptions.CommitFailedException", CommitConflict),
+    (_LOST, CommitConflict),
     ("org.apache.iceberg.exceptions.ValidationException", CommitConflict),
     ("org.apache.iceberg.exceptions.CommitStateUnknownException", CommitConflict),
     ("org.apache.iceberg.exceptions.NoSuchTableException", TableNotFound),
@@ -67,6 +69,11 @@ def translated() -> Iterator[None]:
         raise from_spark(exc) from exc
     except Py4JError as exc:
         raise from_java(str(exc)) from exc
+
+
+def has_lost(exc: Py4JJavaError) -> bool:
+    """Whether a commit surely did not happen, because the table was changed between its look and its swap."""
+    return bool(exc.java_exception.getClass().getName() == _LOST)
 
 
 def from_spark(exc: PySparkException) -> NeveError:

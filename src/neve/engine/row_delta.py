@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from neve.engine.changes.staged import file_json, table_cache
-from neve.engine.errors import translated
+from neve.engine.errors import has_lost, translated
 from neve.engine.staging import load_iceberg
 from neve.errors import CommitConflict
 from neve.files.puffin import vectors_file
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
     from pyspark.sql import DataFrame, SparkSession
 
-_LOST = "org.apache.iceberg.exceptions.CommitFailedException"
 _ATTEMPTS = 10
 
 
@@ -144,7 +143,7 @@ class RowDelta:
         try:
             table.operations().commit(change.startMetadata(), change.currentMetadata())
         except Py4JJavaError as exc:
-            if exc.java_exception.getClass().getName() != _LOST:
+            if not has_lost(exc):
                 raise
             self._loose = written
             self._forget(snapshot)

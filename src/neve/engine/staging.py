@@ -6,13 +6,13 @@ again and start anew. Iceberg's Java classes are touched here only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from neve.engine.errors import translated
+from neve.engine.errors import has_lost, translated
 from neve.errors import CommitConflict
 from neve.model.names import TableName, quote
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MAIN = "main"
+_ATTEMPTS = 10
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +53,20 @@ def load_iceberg(spark: SparkSession, name: TableName) -> Any:
 @contextmanager
 def staged(spark: SparkSession, table: TableName, name: str, *, base: int | None) -> Iterator[Branch]:
     """A branch from snapshot `base`, gone again at the end whether it was published or not."""
-    branch = Branch(table, name)
-    with translated():
-        snapshots = load_iceberg(spark, table).manageSnapshots()
+
+    def made(iceberg: Any) -> None:
+        snapshots = iceberg.manageSnapshots()
         (snapshots.createBranch(name) if base is None else snapshots.createBranch(name, base)).commit()
+
+    def removed(iceberg: Any) -> None:
+        if iceberg.refs().containsKey(name):
+            iceberg.manageSnapshots().removeBranch(name).commit()
+
+    _until_won(spark, table, made)
     try:
-        yield branch
+        yield Branch(table, name)
     finally:
-        with translated():
-            iceberg = load_iceberg(spark, table)
-            if iceberg.refs().containsKey(name):
-                iceberg.manageSnapshots().removeBranch(name).commit()
+        _until_won(spark, table, removed)
 
 
 def publish(spark: SparkSession, branch: Branch, *, base: int | None, backup: Backup | None = None) -> int:
@@ -72,8 +77,8 @@ def publish(spark: SparkSession, branch: Branch, *, base: int | None, backup: Ba
     Raises:
         CommitConflict: the table has moved since `base`; nothing was published.
     """
-    with translated():
-        iceberg = load_iceberg(spark, branch.table)
+
+    def published(iceberg: Any) -> int:
         current = iceberg.currentSnapshot()
         if (None if current is None else current.snapshotId()) != base:
             raise CommitConflict(f"{branch.table} was written to meanwhile")
@@ -84,3 +89,19 @@ def publish(spark: SparkSession, branch: Branch, *, base: int | None, backup: Ba
             change = change.setMaxRefAgeMs(backup.tag, int(backup.max_age.total_seconds() * 1000))
         change.commit()
         return snapshot
+
+    return _until_won(spark, branch.table, published)
+
+
+def _until_won(spark: SparkSession, table: TableName, commit: Callable[[Any], T]) -> T:
+    """Commits on the table as it is now; again when something else of it was changed in between."""
+    from py4j.protocol import Py4JJavaError
+
+    with translated():
+        for _ in range(_ATTEMPTS):
+            try:
+                return commit(load_iceberg(spark, table))
+            except Py4JJavaError as exc:
+                if not has_lost(exc):
+                    raise
+    raise CommitConflict(f"{table} was changed {_ATTEMPTS} times while this was to be committed")
