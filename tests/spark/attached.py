@@ -59,6 +59,11 @@ class Attached:
         self.begin("refresh", str(lake), table, die_at)
         return self.end()
 
+    def declare(self, lake: Path, statement: str, *, die_at: int) -> int:
+        """Runs a statement for dynamic tables in a new process that dies at its nth effect."""
+        self.begin("declare", str(lake), statement, die_at)
+        return self.end()
+
     def work(self, lake: Path, tables: str, *, die_at: int, later: float) -> int:
         """A worker's tick in a new process that dies at its nth effect on Spark, so many seconds later than it is."""
         self.begin("work", str(lake), tables, die_at, later)
@@ -92,7 +97,7 @@ def serve() -> None:
         child = os.fork()
         if child == 0:
             verb, *request = json.loads(line)
-            (_work if verb == "work" else _refresh)(*request)
+            globals()[f"_{verb}"](*request)
             os._exit(0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")
         sys.stdout.flush()
@@ -102,6 +107,12 @@ def _refresh(root: str, table: str, effects: int) -> None:
     lake = _open(root)
     _die_at(effects)
     lake.dynamic.refresh([table])
+
+
+def _declare(root: str, statement: str, effects: int) -> None:
+    lake = _open(root)
+    _die_at(effects)
+    lake.dynamic.create(statement)
 
 
 def _work(root: str, tables: str, effects: int, later: float) -> None:
