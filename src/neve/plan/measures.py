@@ -11,7 +11,7 @@ from itertools import pairwise
 from neve.model.directories import SizeClass
 from neve.model.facts import Bound, FileFact, Snapshot, partition_label
 from neve.model.health import Deletes, PartitionLoad, SortOverlap, WriteRate
-from neve.plan.period_files import SMALL
+from neve.model.rewrites import SMALL
 
 MIB = 1024 * 1024
 SIZE_CLASSES = tuple(size * MIB for size in (1, 8, 32, 128, 512))

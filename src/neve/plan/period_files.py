@@ -14,12 +14,10 @@ from neve.model.compaction import Action, NotDue
 from neve.model.facts import FileFact
 from neve.model.periods import KINDS, Period, period_of
 from neve.model.results import Reason
+from neve.model.rewrites import SMALL
 from neve.model.tablefile import PeriodSpec
 from neve.model.units import format_bytes, format_count
 from neve.plan.periods import DISABLED, nothing_to_compact, refusal, wait_for_turn
-
-SMALL = 0.75
-"""A file below this part of the target size is rewritten: Iceberg's own bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

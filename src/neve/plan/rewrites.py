@@ -7,7 +7,7 @@ what a group becomes is no longer small, or alone, or has too little company.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from neve.model.results import Reason
@@ -31,6 +31,7 @@ class RewriteRules:
     `codecs` are those that files may be packed with, any where it is empty.
     `ordered_until` is the sequence number of the last commit that put the whole table in the order that is asked for.
     A partition that was written to after `quiet_since` is left to its writer, unless a copy is quick enough.
+    With `unite`, a partition keeps one small file at most: files that are not alike go together, by Spark.
     """
 
     strategy: Strategy
@@ -43,6 +44,7 @@ class RewriteRules:
     ordered_until: int = -1
     quiet_since: int | None = None
     only: frozenset[str] | None = None
+    unite: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +70,27 @@ def choose(files: Sequence[Candidate], spec_id: int, rules: RewriteRules) -> Cho
         old = [file for file in members if file.entry.file.spec_id != spec_id]
         picked, reason, passed = _pick(current, rules)
         if rules.force and old:
-            work[f"{label} of an older layout" if label else "an older layout"] = (tuple(old), OLD_LAYOUT)
+            work[_older(label)] = (tuple(old), OLD_LAYOUT)
         else:
             passed += [(old, OLD_LAYOUT)]
         if picked:
             work[label] = (tuple(picked), reason)
         left += [left_alone(label, rest, why) for rest, why in passed if rest]
     return Chosen(work=work, left=tuple(left))
+
+
+def take(files: Sequence[Candidate], spec_id: int, paths: Collection[str], reason: Reason) -> Chosen:
+    """Files that somebody else chose, by their paths, whatever their size."""
+    work: dict[str, tuple[tuple[Candidate, ...], Reason]] = {}
+    for label, members in _by_partition(file for file in files if file.path in paths).items():
+        for old in (False, True):
+            if found := tuple(file for file in members if (file.entry.file.spec_id != spec_id) is old):
+                work[_older(label) if old else label] = (found, reason)
+    return Chosen(work=work, left=())
+
+
+def _older(label: str) -> str:
+    return f"{label} of an older layout" if label else "an older layout"
 
 
 OLD_LAYOUT = Reason(code="old_layout", detail="written under an older partitioning; --force rewrites it")
