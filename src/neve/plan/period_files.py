@@ -17,6 +17,7 @@ from neve.model.results import Reason
 from neve.model.rewrites import SMALL
 from neve.model.tablefile import PeriodSpec
 from neve.model.units import format_bytes, format_count
+from neve.plan.measures import Reach
 from neve.plan.periods import DISABLED, nothing_to_compact, refusal, wait_for_turn
 
 
@@ -116,16 +117,11 @@ def _by_partition(files: Sequence[FileFact]) -> Mapping[object, list[FileFact]]:
 
 def _worth_rewriting(members: Sequence[FileFact], period: Period, small_bytes: float) -> list[FileFact]:
     data = [file for file in members if file.content == "data" and _touches(file, period)]
-    deletes = [file for file in members if file.content != "data"]
-    holed = [file for file in data if any(_may_delete(delete, file) for delete in deletes)]
+    named = {file.deletes_from for file in members if file.content != "data"}
+    reach = Reach.of(members)
+    holed = [file for file in data if file.path in named or reach.covers(file)]
     small = [file for file in data if file.bytes < small_bytes and file not in holed]
     return holed + (small if len(small) + len(holed) > 1 else [])
-
-
-def _may_delete(delete: FileFact, file: FileFact) -> bool:
-    if delete.deletes_from is not None:
-        return delete.deletes_from == file.path
-    return delete.sequence_number >= file.sequence_number
 
 
 def _touches(file: FileFact, period: Period) -> bool:

@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from neve.model.changes import LiveFile
 from neve.model.results import Reason
-from neve.model.rewrites import Candidate, LeftAlone, Strategy, TableFiles
+from neve.model.rewrites import Candidate, DataEntry, LeftAlone, Strategy, TableFiles
 from neve.model.units import counted, format_bytes, format_count
 from neve.plan.file_changes import Deletes
 
@@ -56,9 +57,15 @@ class Chosen:
 
 
 def candidates(files: TableFiles) -> list[Candidate]:
-    """Every data file with the deletes that apply to it."""
+    """Every data file with the deletes that are of it."""
     deletes = Deletes(files.deletes, files.unpartitioned)
-    return [Candidate(entry=entry, deletes=deletes.of(entry.file) if files.deletes else ()) for entry in files.data]
+    return [Candidate(entry=entry, deletes=_of(deletes, entry) if files.deletes else ()) for entry in files.data]
+
+
+def _of(deletes: Deletes, entry: DataEntry) -> tuple[LiveFile, ...]:
+    """Positions that were deleted before the file came are of others, though its rows are as old as they."""
+    found = deletes.of(entry.file)
+    return tuple(each for each in found if each.content != "position_deletes" or each.sequence >= entry.added)
 
 
 def choose(files: Sequence[Candidate], spec_id: int, rules: RewriteRules) -> Chosen:
