@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 from pyspark import SparkContext
 from tests.lake.dynamic import commit_refresh, declare, settle
 from tests.lake.lakes import Cli, append, facts, make
+from tests.lake.receivers import Receiver
 
 from neve.errors import JobFailed, LeaseHeld, NotFound, SparkUnavailable
 from neve.lake import Lake
@@ -453,26 +453,6 @@ def test_submitted_files_are_due_as_their_limits_say(lake: Lake, clock: Clock) -
 # ------------------------------------------------------------------------------------------ alerts, metrics and the log
 
 
-class Receiver(HTTPServer):
-    """A webhook that remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.heard: list[dict[str, object]] = []
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                length = int(self.headers["Content-Length"])
-                receiver.heard.append(json.loads(self.rfile.read(length)))
-                self.send_response(204)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-
-
 def test_alerts_are_told_once_by_webhook_and_command(
     lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -483,7 +463,6 @@ def test_alerts_are_told_once_by_webhook_and_command(
 
     deed(monkeypatch, do)
     receiver = Receiver()
-    threading.Thread(target=receiver.serve_forever, daemon=True).start()
     note = tmp_path / "notes.jsonl"
     script = tmp_path / "note.py"
     script.write_text(f"import sys; open({str(note)!r}, 'a').write(sys.stdin.read())")
@@ -499,8 +478,7 @@ def test_alerts_are_told_once_by_webhook_and_command(
                 for _ in range(2):
                     watched.worker().tick()
     finally:
-        receiver.shutdown()
-        receiver.server_close()
+        receiver.close()
     heard = [(alert["event"], alert["table"]) for alert in receiver.heard]
     assert sorted(heard) == [("failures", "default.d"), ("late", "default.d")]
     assert "it broke" in str(next(alert["detail"] for alert in receiver.heard if alert["event"] == "failures"))
