@@ -37,6 +37,8 @@ class Context:
     clock: Callable[[], datetime] = _now
     entropy: Callable[[int], bytes] = os.urandom
     tell: Callable[[str], None] = _be_quiet
+    queried: dict[tuple[str, int], str] = field(default_factory=dict)
+    """By a table's uuid and snapshot, who was told to read it for a query (services/readers.hold)."""
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -89,6 +91,8 @@ class Context:
         """Closes what was opened; the Spark session stays with its process until `session.stop`."""
         if (events := self.__dict__.pop("events", None)) is not None:
             events.close()
+        while self.queried and "store" in self.__dict__:
+            self.store.readers.remove(self.queried.popitem()[1])
         for part in ("catalog", "store"):
             if part in self.__dict__:
                 self.__dict__.pop(part).close()
