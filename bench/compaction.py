@@ -1,11 +1,12 @@
-"""Compaction of an Iceberg table of small files: Névé, Iceberg's own `rewrite_data_files`, and DuckDB.
+"""Compaction of an Iceberg table of small files: Névé, Iceberg's `rewrite_data_files`, DuckDB, Delta's OPTIMIZE.
 
     python bench/compaction.py --files 500 --kb 8000 --partitions 1 --writer
 
 Every tool starts from the same snapshot of one table (format 3, ten columns, zstd), in one warm session, one after the
 other; each piece runs `--turns` times and the best counts. DuckDB reads the same files and writes one Parquet file,
-without any table. `--writer` goes on with a writer that commits each second. `--files` and `--kb` are about: the table
-printed says what came of them.
+without any table. Delta has a session of its own (bench/delta.py), and the same files as a table without partitions.
+Queries ask the snapshots before and after in turn, so that all have the same warm Spark. `--writer` goes on with a
+writer that commits each second. `--kb` is about: the table printed says what came of it.
 Prints a table and adds to bench/results/compaction.json. Compare ratios, not seconds.
 """
 
@@ -15,20 +16,25 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from neve import Lake
+from neve.files import encoding
 from neve.lake import LakeTable
 from neve.services.rewrites import compaction
 from neve.services.rewrites.work import Rewriting
 
+DELTA = Path(__file__).parent / "delta.py"
 RESULTS = Path(__file__).parent / "results" / "compaction.json"
 ROWS = """
 SELECT nullif(id, -1) AS id, int(id % 1000) AS g, int(id % 77) AS h, concat('name-', pmod(hash(id), 100000)) AS s,
@@ -37,10 +43,16 @@ SELECT nullif(id, -1) AS id, int(id % 1000) AS g, int(id % 77) AS h, concat('nam
 FROM range(0, {rows}, 1, {tasks})
 """
 COLUMNS = "id bigint, g int, h int, s string, w string, d double, e double, m decimal(12,2), day date, part int"
-QUERY = "SELECT g, count(*), sum(e), max(s) FROM t GROUP BY g"
+QUERIES = {
+    "every row, four columns": "SELECT g, count(*), sum(e), max(s) FROM {t} GROUP BY g",
+    "every row, one column": "SELECT g, count(*) FROM {t} GROUP BY g",
+    "few rows": "SELECT * FROM {t} WHERE s = 'name-777'",
+}
+QUERY = QUERIES["every row, four columns"]
 SEEN = "count(*), sum(cast(xxhash64(id, g, h, s, w, d, e, m, day, r, q) AS decimal(38, 0)))"
-ROW_BYTES = 55
+ROW_BYTES = 36
 _WRITES = 1.0
+_ASKED, _LONG = 5, 30.0
 
 
 @dataclass(frozen=True)
@@ -90,23 +102,20 @@ class Bench:
             f"{len(files):,} files of {self.size / len(files) / 1000:,.0f} KB, {self.given.partitions} partitions, "
             f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
         )
-        before = self._best(self._query)
         content = self._content()
         spent: dict[str, float] = {}
         ours = self._measure("neve compact", lambda: self._ours(spent))
         if self._content() != content:
             raise SystemExit("rows, or their lineage, are not what they were")
-        after = self._best(self._query)
-        shares = ", ".join(f"{name} {seconds / max(ours, 1e-9):.0%}" for name, seconds in spent.items())
-        self._add("neve compact", ours, 1.0, f"{self._layout()}; {shares}")
-        self._add("query before", before, None, "")
-        self._add("query after neve compact", after, before / after, "times as fast")
+        made = {"before": self.base, "after neve compact": self.table.history()[0].snapshot}
+        self._add("neve compact", ours, 1.0, f"{self._layout()}; {_shares(spent, ours)}")
         theirs = self._measure("rewrite_data_files", self._iceberg)
+        made["after rewrite_data_files"] = self.table.history()[0].snapshot
         self._add("rewrite_data_files", theirs, theirs / ours, self._layout())
-        after = self._best(self._query)
-        self._add("query after rewrite_data_files", after, before / after, "times as fast")
+        self._ask(made)
         self._reset()
         self._duckdb(ours)
+        self._delta(ours)
         if self.given.writer:
             self._beside_a_writer()
         return self.figures
@@ -118,7 +127,9 @@ class Bench:
         with (
             _timed(compaction, "look_at", "planning", spent),
             _timed(Rewriting, "make", "files", spent),
-            _timed(Rewriting, "commit", "commit", spent),
+            _timed(Rewriting, "commit", "committing", spent),
+            _timed(encoding, "_read", "reading", spent),
+            _timed(encoding, "_written", "writing", spent),
         ):
             self.table.compact()
 
@@ -136,6 +147,39 @@ class Bench:
             "DuckDB, read and write", best, best / ours, f"1 file of {target.stat().st_size / 1e6:.0f} MB, no table"
         )
         shutil.rmtree(target.parent)
+
+    def _ask(self, snapshots: Mapping[str, int]) -> None:
+        """Each query on each snapshot, in turn, the best of five; of two where that takes long."""
+        for label, text in QUERIES.items():
+            took = dict.fromkeys(snapshots, float("inf"))
+            began = time.monotonic()
+            for turn in range(_ASKED):
+                if turn > 1 and time.monotonic() - began > _LONG:
+                    break
+                for name, snapshot in snapshots.items():
+                    asked = text.format(t=f"t VERSION AS OF {snapshot}")
+                    took[name] = min(took[name], _seconds(partial(self._collect, asked)))
+            for name, seconds in took.items():
+                ratio = None if name == "before" else took["before"] / seconds
+                self._add(f"query of {label}, {name}", seconds, ratio, "" if ratio is None else "times as fast")
+
+    def _collect(self, text: str) -> None:
+        self.lake.sql(text).collect()
+
+    def _delta(self, ours: float) -> None:
+        paths = [row.path.removeprefix("file:") for row in self.table.files()]
+        memory = self.lake.spark.conf.get("spark.driver.memory")
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as listed:
+            json.dump(paths, listed)
+            listed.flush()
+            words = [listed.name, str(self.given.turns), QUERY.format(t="t"), str(memory)]
+            child = subprocess.run([sys.executable, DELTA, *words], capture_output=True, text=True, check=False)
+        if child.returncode:
+            raise SystemExit(f"Delta failed: {child.stderr[-2000:]}")
+        told = json.loads(child.stdout.splitlines()[-1])
+        layout = f"{told['files']:,} files of {told['bytes'] / 1e6:.0f} MB"
+        detail = f"{layout}; the query of four columns then {told['query']:.2f} s"
+        self._add("Delta OPTIMIZE", told["seconds"], told["seconds"] / ours, detail)
 
     def _beside_a_writer(self) -> None:
         """Compaction after compaction while a writer commits each second: every acknowledged row is there once."""
@@ -180,17 +224,17 @@ class Bench:
             table.rollback(str(base))
             self.lake.sql("CALL lake.system.rewrite_data_files(table => 'warm')", write=True).collect()
             table.rollback(str(base))
-            self.lake.sql(QUERY.replace("FROM t", "FROM warm")).collect()
+            for text in QUERIES.values():
+                self.lake.sql(text.format(t="warm")).collect()
 
     def _make(self, name: str, files: int, kilobytes: int, partitions: int) -> LakeTable:
         self.lake.tables.create(name, COLUMNS, partition_by=() if partitions == 1 else ("part",))
         table = self.lake.table(name)
-        table.set({"write.target-file-size-bytes": str(kilobytes * 1000), "write.distribution-mode": "none",
-                   "write.spark.fanout.enabled": "true"})  # fmt: skip
+        table.set({"write.distribution-mode": "none", "write.spark.fanout.enabled": "true"})
         rows = files * kilobytes * 1000 // ROW_BYTES
-        chosen = self.lake.spark.sql(ROWS.format(rows=rows, tasks=max(2, files // 50), partitions=partitions))
+        chosen = self.lake.spark.sql(ROWS.format(rows=rows, tasks=max(1, files // partitions), partitions=partitions))
         chosen.writeTo(table.name.sql).append()
-        table.unset(["write.target-file-size-bytes", "write.distribution-mode", "write.spark.fanout.enabled"])
+        table.unset(["write.distribution-mode", "write.spark.fanout.enabled"])
         return table
 
     def _measure(self, what: str, work: Callable[[], None]) -> float:
@@ -200,12 +244,6 @@ class Bench:
             best = min(best, _seconds(work))
             print(f"  {what}: {best:.2f} s", flush=True)
         return best
-
-    def _best(self, work: Callable[[], None]) -> float:
-        return min(_seconds(work) for _ in range(3))
-
-    def _query(self) -> None:
-        self.lake.sql(QUERY).collect()
 
     def _content(self) -> Any:
         lineage = "SELECT *, _row_id AS r, _last_updated_sequence_number AS q FROM t"
@@ -238,6 +276,14 @@ def _seconds(work: Callable[[], object]) -> float:
     began = time.monotonic()
     work()
     return time.monotonic() - began
+
+
+def _shares(spent: Mapping[str, float], whole: float) -> str:
+    """Of the whole time; reading and writing are of several threads, and share what files took."""
+    files, both = spent["files"], spent.get("reading", 0.0) + spent.get("writing", 0.0)
+    parts = {name: spent[name] for name in ("planning", "committing")}
+    parts |= {name: files * spent[name] / both for name in ("reading", "writing")} if both else {"copying": files}
+    return ", ".join(f"{name} {seconds / max(whole, 1e-9):.0%}" for name, seconds in parts.items())
 
 
 @contextmanager

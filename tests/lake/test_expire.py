@@ -27,7 +27,7 @@ from neve.model.runs import Reader, Run, new_run_id
 from neve.services.dynamic.deciding import frontier_of
 from neve.services.ledger import held_dates
 from neve.services.look import RUN_ID
-from neve.services.readers import announce
+from neve.services.readers import announce, hold, readers_of
 
 LATER = timedelta(days=8)
 
@@ -253,6 +253,21 @@ def test_a_reader_keeps_its_snapshots_until_it_is_done(lake: Lake, past: list[in
     with pytest.raises(SnapshotNotFound, match="has expired meanwhile"):
         announce(lake._context, facts(lake, "t"), past[:1], purpose="changes")
     assert lake._context.store.readers.of(facts(lake, "t").uuid) == ()
+
+
+def test_a_query_is_believed_for_a_day(lake: Lake, past: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    context = lake._context
+    name, began = facts(lake, "t").name, context.clock()
+    for hours, known in ((0, 1), (1, 1), (13, 1), (13 + 25, 0)):
+        monkeypatch.setattr(context, "clock", lambda hours=hours: began + timedelta(hours=hours))
+        if hours < 24:
+            hold(context, {name: {past[0]}})
+        assert len(readers_of(context, facts(lake, "t"))) == known, hours
+    assert len(context.queried) == 1, "said again when half of it is over, and never twice"
+    hold(context, {name: {past[1]}})
+    lake.close()
+    with Lake(lake.root) as again:
+        assert again._context.store.readers.of(facts(again, "t").uuid) == ()
 
 
 def test_readers_that_died_keep_nothing(lake: Lake, past: list[int]) -> None:

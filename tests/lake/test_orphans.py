@@ -106,6 +106,14 @@ def test_listed_first_and_removed_when_asked(busy: Lake) -> None:
     assert table.orphans(delete=True).run_id is None
 
 
+def test_where_it_does_not_look_is_told(busy: Lake, cli: Cli, tmp_path: Path) -> None:
+    outside, inside = str(tmp_path / "data"), str(folder(busy) / "data")
+    busy.table("t").set({"write.data.path": outside, "write.metadata.path": inside})
+    age_all(busy)
+    assert busy.table("t").orphans().elsewhere == [outside]
+    assert f"not looked through: {outside}" in cli("orphans", "t").out
+
+
 def test_age_is_honoured(busy: Lake) -> None:
     table = busy.table("t")
     two_days = stray(busy, "data/two.parquet", by=timedelta(days=2))

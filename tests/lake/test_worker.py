@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 from pyspark import SparkContext
 from tests.lake.dynamic import commit_refresh, declare, settle
 from tests.lake.lakes import Cli, append, facts, make
+from tests.lake.receivers import Receiver
 
 from neve.errors import JobFailed, LeaseHeld, NotFound, SparkUnavailable
 from neve.lake import Lake
@@ -31,6 +31,7 @@ from neve.observe.log import Event
 from neve.plan.agenda import FAILURES, Job
 from neve.plan.backoff import pause
 from neve.plan.lag import REST
+from neve.services.dynamic.definitions import FRONTIER
 from neve.services.worker import jobs, worker
 from neve.services.worker.failures import note_failure
 from neve.services.worker.jobs import Done, Hands
@@ -453,26 +454,6 @@ def test_submitted_files_are_due_as_their_limits_say(lake: Lake, clock: Clock) -
 # ------------------------------------------------------------------------------------------ alerts, metrics and the log
 
 
-class Receiver(HTTPServer):
-    """A webhook that remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.heard: list[dict[str, object]] = []
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                length = int(self.headers["Content-Length"])
-                receiver.heard.append(json.loads(self.rfile.read(length)))
-                self.send_response(204)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-
-
 def test_alerts_are_told_once_by_webhook_and_command(
     lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -483,7 +464,6 @@ def test_alerts_are_told_once_by_webhook_and_command(
 
     deed(monkeypatch, do)
     receiver = Receiver()
-    threading.Thread(target=receiver.serve_forever, daemon=True).start()
     note = tmp_path / "notes.jsonl"
     script = tmp_path / "note.py"
     script.write_text(f"import sys; open({str(note)!r}, 'a').write(sys.stdin.read())")
@@ -499,8 +479,7 @@ def test_alerts_are_told_once_by_webhook_and_command(
                 for _ in range(2):
                     watched.worker().tick()
     finally:
-        receiver.shutdown()
-        receiver.server_close()
+        receiver.close()
     heard = [(alert["event"], alert["table"]) for alert in receiver.heard]
     assert sorted(heard) == [("failures", "default.d"), ("late", "default.d")]
     assert "it broke" in str(next(alert["detail"] for alert in receiver.heard if alert["event"] == "failures"))
@@ -611,3 +590,64 @@ def test_signals_drain_a_worker(lake: Lake, number: signal.Signals) -> None:
     assert not (lake.root / ".neve" / "spark.log").exists()
     (record,) = lake._context.store.workers.list()
     assert record.stopped_at is not None
+
+
+_STUCK = """
+import sys, time
+from neve.cli.app import run
+from neve.services.worker import worker
+
+def stuck(hands, job):
+    print("begun", flush=True)
+    time.sleep(120)
+
+worker.JOBS = {"refresh": stuck}
+sys.exit(run(["worker", "--lake", sys.argv[1]]))
+"""
+
+
+def test_a_second_signal_ends_a_worker_whatever_runs(lake: Lake) -> None:
+    """A job that hears of nothing: its claim is left to run out."""
+    uuid = table_with(lake, "d", lag="1m", moved=True)
+    command = [sys.executable, "-c", _STUCK, str(lake.root)]
+    lake._context.catalog.set_properties(TableName.parse("d"), put={}, remove=[FRONTIER])
+    process = subprocess.Popen(command, env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert process.poll() is None, "the first lets it finish"
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        assert process.wait(timeout=20) == 130
+        assert time.monotonic() - began < 10
+        assert "left as it is" in process.stderr.read()
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.stderr.close()
+    assert uuid in lake._context.store.claims.held()
+
+
+def test_a_directory_table_that_cannot_be_read_hides_no_other(lake: Lake) -> None:
+    for name in ("days", "other"):
+        file = lake.root / f"{name}.yaml"
+        file.write_text(
+            f"name: {name}\nstorage: {{format: parquet, base_path: {name}}}\ncolumns: {{id: bigint}}\n"
+            "compaction: {trigger: {schedule: '0 3 * * *'}}\n"
+        )
+        lake.tables.create(str(file))
+        (lake.root / name / "2024-01-01.parquet").write_bytes(b"")
+    make(lake, "t", rows=1)
+    known = lake._context.store.registry.get("days")
+    assert known is not None
+    lake._context.store.registry.put(known.model_copy(update={"config": {"storage": "of another time"}}))
+    said: list[str] = []
+    lake._context.tell = said.append
+    tables = {row.table for row in lake.schedule()}
+    assert tables >= {"default.t", "default.other"}
+    assert "default.days" not in tables
+    assert any("days" in line for line in said)
+    assert {row.table for row in lake.status()} >= {"default.t", "default.other"}

@@ -7,16 +7,18 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from neve.engine import rewriting
+from neve.engine import content
 from neve.engine.content import Fingerprint
-from neve.errors import CheckFailed, InvalidInput, Refused
+from neve.errors import CheckFailed, InvalidInput, LeaseHeld, Refused
 from neve.lake import Lake, LakeTable
+from neve.services.leases import leased
+from neve.services.rewrites.work import Rewriting
 
 Make = Callable[..., LakeTable]
 
@@ -57,9 +59,14 @@ def data_files(table: LakeTable) -> list[str]:
     return [row.path for row in table.files() if row.content == "data"]
 
 
+def lineage(lake: Lake, table: LakeTable) -> list[tuple[object, ...]]:
+    rows = lake.sql(f"SELECT id, word, _row_id, _last_updated_sequence_number FROM {table.name.sql}").collect()
+    return sorted(map(tuple, rows), key=repr)
+
+
 def test_a_period_becomes_one_file_per_partition_and_the_bag_stays(spark_lake: Lake, daily: Make) -> None:
     table = daily()
-    before, files = bag(spark_lake, table), data_files(table)
+    before, files, rows = bag(spark_lake, table), data_files(table), lineage(spark_lake, table)
     assert len(files) >= 4, "both ingests wrote into January and February"
     plan = table.compact("2024", dry_run=True)
     assert (plan.dry_run, plan.run_id, data_files(table)) == (True, None, files)
@@ -67,6 +74,8 @@ def test_a_period_becomes_one_file_per_partition_and_the_bag_stays(spark_lake: L
     assert (done.files_before, done.rows) == (plan.files_before, plan.rows) == (len(files), 30)
     assert done.files_after == len(data_files(table)) == 2, "one for January, one for February"
     assert bag(spark_lake, table) == before
+    assert lineage(spark_lake, table) == rows, "tables below see no change"
+    assert all(path.endswith("-neve.parquet") for path in data_files(table)), "encoded here: Spark rewrote nothing"
     assert table.history()[0].operation == "replace"
     assert table.history()[0].run_id == done.run_id
     again = table.compact("2024")
@@ -93,6 +102,30 @@ def test_new_days_and_a_replaced_day_are_merged_in(spark_lake: Lake, daily: Make
     assert [(row.state, row.counted) for row in table.verify() if row.date == date(2024, 2, 2)] == [("ok", 9)]
     table.rollback(str(done.snapshot_before))
     assert table.compact("2024-02", dry_run=True).files_before == done.files_before, "what was undone is to do again"
+
+
+def test_a_writer_in_between_loses_nothing_and_the_period_is_done_again(
+    spark_lake: Lake, daily: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = daily()
+    commit, commits = Rewriting.commit, []
+
+    def late(rewriting: Rewriting, summary: Mapping[str, str]) -> int:
+        commits.append(len(rewriting.made))
+        if len(commits) == 1:
+            spark_lake.sql(f"DELETE FROM {table.name.sql} WHERE _ingest_date = DATE '2024-01-30'", write=True)
+        return commit(rewriting, summary)
+
+    monkeypatch.setattr(Rewriting, "commit", late)
+    with leased(spark_lake._context, f"compaction of {table.name}"), pytest.raises(LeaseHeld):
+        table.compact("2024")
+    done = table.compact("2024")
+    assert commits == [2, 1, 1], "January lost to the delete; February went in as it was, then January without the rows"
+    assert (done.rows, done.files_after, done.undo) == (25, 2, None)
+    assert sum(bag(spark_lake, table).values()) == 25
+    on_disk = {path.name for path in Path(table.show().location).rglob("*-neve.parquet")}
+    assert on_disk <= {Path(path).name for path in data_files(table)}, "what lost is removed"
+    assert table.compact("2024").run_id is None
 
 
 def test_a_period_without_files_is_skipped(daily: Make) -> None:
@@ -163,14 +196,14 @@ def test_rows_that_come_out_otherwise_are_taken_back(
 ) -> None:
     table = daily()
     before, snapshot = bag(spark_lake, table), table.show().current_snapshot
-    real = rewriting.fingerprint_period
+    real = content.fingerprint_period
     answers: list[Fingerprint] = []
 
     def wrong(*args: object) -> Fingerprint:
         answers.append(real(*args))  # type: ignore[arg-type]
         return answers[-1] if len(answers) == 1 else Fingerprint(answers[-1].rows, 1, 1)
 
-    monkeypatch.setattr(rewriting, "fingerprint_period", wrong)
+    monkeypatch.setattr(content, "fingerprint_period", wrong)
     with pytest.raises(CheckFailed, match="taken back"):
         table.compact("2024")
     assert answers[0] == answers[1], "the rewrite itself was right"

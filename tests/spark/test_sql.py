@@ -246,6 +246,14 @@ def test_as_of(cli: Any, spark_lake: Lake, namespace: str, make_table: Callable[
         for as_of in (str(snapshot), moment.isoformat(), moment.replace(tzinfo=None).isoformat(" "), there.isoformat()):
             assert ids("SELECT id FROM a", as_of) == model["a"][index]
 
+    store = spark_lake._context.store
+    for by_hand in (f"SELECT id FROM a VERSION AS OF {snapshots[0]}", "SELECT 1 WHERE 1 IN (SELECT id FROM b@)"):
+        last = b.history()[-1].snapshot
+        rows = a.query(by_hand.replace("@", f" VERSION AS OF {last}"))
+        assert rows.count() == 1
+    read = {snapshot for row in (a, b) for each in store.readers.of(row.show().uuid) for snapshot in each.snapshots}
+    assert read == {*snapshots, b.history()[-1].snapshot}, "expiry hears of every one that is asked for"
+
     both = model["a"][1] & model["b"][1]
     for query in (
         "SELECT a.id FROM a JOIN b ON a.id = b.id",

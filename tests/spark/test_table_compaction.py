@@ -20,6 +20,7 @@ from neve.model.results import Reason
 from neve.model.rewrites import Group
 from neve.plan import rewrite_groups
 from neve.services.leases import leased
+from neve.services.ledger import settle_compaction
 from neve.services.rewrites import files as rewriting_files
 from neve.services.rewrites import work
 from neve.services.rewrites.work import Rewriting
@@ -234,6 +235,26 @@ def test_deleted_rows_go_and_do_not_come_back(spark_lake: Lake, rich: Make) -> N
         code="few_small_files", detail="Only 2 small files in 2 partitions (threshold: 3 in one)"
     )
     assert {row.content for row in table.files()} == {"data"}
+
+
+def test_deletes_of_several_files_are_folded_in_once(spark_lake: Lake, namespace: str) -> None:
+    """In format 2 they outlive the files that they were of; those made in their place are not taken for deleted."""
+    table = spark_lake.table(f"{namespace}.old")
+    own = {"format-version": "2", "write.delete.granularity": "partition"}
+    spark_lake.tables.create(table.name.short, "id bigint", properties=own)
+    for first in (0, 10, 20, 30):
+        spark_lake.sql(f"INSERT INTO {table.name.sql} SELECT id FROM range({first}, {first + 10}, 1, 1)", write=True)
+    spark_lake.sql(f"DELETE FROM {table.name.sql} WHERE id % 10 < 3", write=True)
+    assert [row.due for row in spark_lake.schedule() if row.table == str(table.name)] == [True]
+    done = table.compact()
+    assert (done.files_compacted, done.files_written, done.rows_deleted) == (4, 1, 12)
+    assert spark_lake.sql(f"SELECT count(*) FROM {table.name.sql}").collect()[0][0] == 28
+    assert [row.due for row in spark_lake.schedule() if row.table == str(table.name)] == [False]
+    assert not table.compact().compacted
+    assert settle_compaction(spark_lake._context, table.name, str(done.run_id), None), (
+        "it says so when its process died"
+    )
+    assert not settle_compaction(spark_lake._context, table.name, "another", None)
 
 
 def test_few_deletes_in_large_files_are_left(spark_lake: Lake, make_table: Make) -> None:

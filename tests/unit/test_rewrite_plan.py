@@ -16,10 +16,11 @@ from neve.config import CompactionSettings
 from neve.model.changes import LiveFile
 from neve.model.copying import CopyOptions, FileShape, RowGroupShape
 from neve.model.facts import FileFact
+from neve.model.results import Reason
 from neve.model.rewrites import Candidate, DataEntry, FileMetrics, RewritePlan
 from neve.plan.measures import MIB
 from neve.plan.rewrite_groups import Footers, assign, for_spark
-from neve.plan.rewrites import Chosen, RewriteRules, choose
+from neve.plan.rewrites import Chosen, RewriteRules, choose, take
 from neve.plan.schedule import plan_compaction
 
 _NUMBERS = itertools.count()
@@ -110,6 +111,8 @@ def test_outputs_have_the_target_size_and_a_remainder_joins_the_last() -> None:
     assert sorted(map(len, sizes(plan([file(32) for _ in range(9)])))) == [4, 5], "a file alone gains nothing"
     assert sorted(map(len, sizes(plan([*(file(32) for _ in range(8)), file(2), file(2)])))) == [4, 6]
     assert sorted(map(len, sizes(plan([*(file(32) for _ in range(8)), file(20), file(20)])))) == [2, 4, 4]
+    uneven = plan([file(size) for size in (60, 10, 60, 10, 60, 10)], replace(RULES, target_bytes=100 * MIB))
+    assert sorted(map(sum, sizes(uneven))) == [80, 130], "no file is cut off while it is still small"
     huge = plan([file(60), file(60), file(63)], replace(RULES, target_bytes=120 * MIB))
     assert (sizes(huge), why(huge)) == ([[60, 60]], {"alone": 1}), "nor does one that is half as large again"
 
@@ -149,6 +152,43 @@ def test_repeated_plans_come_to_an_end() -> None:
             assert all(len(group.files) > 1 for group in found.groups), "a file alone cannot become fewer"
             made = [file(group.bytes / MIB, group.partition) for group in found.groups]
             files = [item for item in files if item.path not in gone] + made
+
+
+def test_files_that_all_were_small_become_fewer_by_spark_too() -> None:
+    for sizes_ in ((90, 90, 90), (95.9, 95.9), (1, 1, 1, 95), (95,) * 40):
+        (group,) = plan([deleted(file(size), 50) for size in sizes_], replace(RULES, small_bytes=96 * MIB)).groups
+        assert (group.mechanic, group.outputs(RULES.target_bytes) < len(sizes_)) == ("spark", True)
+        assert group.bytes / group.outputs(RULES.target_bytes) <= 1.5 * RULES.target_bytes
+
+
+def test_chosen_files_leave_one_small_file_in_a_partition() -> None:
+    """However unlike they are: a period that was compacted has nothing to be compacted again."""
+    dice = random.Random(5)
+    rules = replace(RULES, unite=True, small_bytes=96 * MIB)
+    mechanics = set()
+    for _ in range(200):
+        files = [file(dice.choice([0.1, 7, 40, 90]), dice.choice("ab")) for _ in range(dice.randrange(2, 12))]
+        files = [deleted(item, 1) if dice.random() < 0.1 else item for item in files]
+        footers = {
+            item.path: replace(
+                shape(item.path, item.bytes / MB), codecs=(frozenset({dice.choice(["ZSTD", "SNAPPY"])}),)
+            )
+            for item in files
+        }
+        chosen = take(files, 0, {item.path for item in files}, Reason(code="files", detail=""))
+        found = assign(chosen, known(chosen, footers), rules)
+        mechanics |= {group.mechanic for group in found.groups}
+        for partition in "ab":
+            taken = [item.path for group in found.groups for item in group.files]
+            left = [item for item in files if item.path not in taken and item.partition == f"p={partition}"]
+            made = [
+                size
+                for group in found.groups
+                if group.partition == f"p={partition}"
+                for size in [group.bytes / group.outputs(128 * MIB)] * group.outputs(128 * MIB)
+            ]
+            assert sum(size < 96 * MIB for size in [*made, *(item.bytes for item in left)]) <= 1
+    assert mechanics == {"copy", "encode", "spark"}
 
 
 # -------------------------------------------------------------------------------------------------------------- deletes

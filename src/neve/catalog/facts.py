@@ -221,7 +221,7 @@ def _file(
     ordered: Bounded | None,
 ) -> FileFact:
     file = entry["data_file"]
-    sequence = entry.get("sequence_number")
+    sequence, added = entry.get("sequence_number"), entry.get("file_sequence_number")
     content: Any = _CONTENT[file.get("content", 0)]
     size = file.get("content_size_in_bytes") if content != "data" else None
     return FileFact(
@@ -239,6 +239,7 @@ def _file(
         ingest_dates=_days(file, dated) if content == "data" else None,
         deletes_from=file.get("referenced_data_file"),
         sort_range=bounds_of(file, ordered) if content == "data" else None,
+        added=manifest.get("sequence_number", 0) if added is None else added,
     )
 
 

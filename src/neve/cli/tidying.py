@@ -122,6 +122,7 @@ def orphan_lines(receipt: OrphanReceipt) -> Lines:
         "could not be removed": len(receipt.files_left),
     }
     lines: Lines = [(f"left alone, {word}", f"{count:,}") for word, count in told.items() if count]
+    lines += [("not looked through", folder) for folder in receipt.elsewhere]
     if receipt.dry_run and receipt.table:
         lines.append(("remove them", neve("orphans", TableName.parse(receipt.table).short, "--delete")))
     return lines

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,8 +18,13 @@ from neve.errors import InvalidInput, WorkFailed
 from neve.observe.log import Event, as_json, as_text
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from neve.model.work import JobOutcome
     from neve.services.worker.worker import Worker
+
+_GRACE, _INTERRUPTED = 5.0, 130
+"""Seconds that jobs have to end in once they are broken off."""
 
 
 def show_schedule(at: str | None) -> None:
@@ -70,14 +77,22 @@ def _emit_each(outcomes: Iterator[JobOutcome]) -> None:
 
 @contextmanager
 def _draining(worker: Worker) -> Iterator[None]:
-    """SIGTERM and Ctrl-C let the worker finish what runs; a second one breaks it off."""
+    """SIGTERM and Ctrl-C let the worker finish what runs; a second one breaks it off, and ends us whatever it does."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def drain(number: int, _: object) -> None:
         worker.drain()
         for each in before:
-            signal.signal(each, signal.default_int_handler)
+            signal.signal(each, break_off)
         say(f"{signal.Signals(number).name}: finishing what runs; once more breaks it off")
+
+    def break_off(number: int, frame: FrameType | None) -> None:
+        last = threading.Timer(_GRACE, _leave)
+        last.daemon = True
+        last.start()
+        for each in before:
+            signal.signal(each, signal.default_int_handler)
+        signal.default_int_handler(number, frame)
 
     for number in before:
         signal.signal(number, drain)
@@ -86,6 +101,12 @@ def _draining(worker: Worker) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _leave() -> None:
+    """A thread that works cannot be ended. What it has not committed is nowhere, and its claim runs out by itself."""
+    say("what runs has not ended: it is left as it is, and done again after its lease")
+    os._exit(_INTERRUPTED)
 
 
 def _moment(text: str) -> datetime:

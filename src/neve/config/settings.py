@@ -237,6 +237,17 @@ class AlertSettings(Section):
     command: OptionalText = Field(None, description="a command that gets the JSON on its standard input")
 
 
+class OpenLineageSettings(Section):
+    """Who hears, by OpenLineage's specification, which run read and wrote which tables."""
+
+    url: OptionalWebhook = Field(
+        None, description="an address that takes events by POST, such as http://host:5000/api/v1/lineage"
+    )
+    api_key: OptionalSecret = Field(None, description="sent as a bearer token; better as NEVE_OPENLINEAGE__API_KEY")
+    file: OptionalText = Field(None, description="a file that gets a line for each event; a path from the lake folder")
+    namespace: Text = Field("neve", description="that of the lake's jobs and tables")
+
+
 class ProfileSection(Section):
     """All that a profile may set."""
 
@@ -255,6 +266,7 @@ class ProfileSection(Section):
     commit: CommitSettings = CommitSettings()
     worker: WorkerSettings = WorkerSettings()
     alerts: AlertSettings = AlertSettings()
+    openlineage: OpenLineageSettings = OpenLineageSettings()
 
 
 class _Choice(Section):

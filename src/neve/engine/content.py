@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from neve.engine.errors import translated
-from neve.model.names import quote
+from neve.model.ingest import INGEST_DATE
+from neve.model.names import TableName, quote
+from neve.model.periods import Period
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Observation, Row
+    from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
     from pyspark.sql.types import DataType
 
 _ROWS, _SUM, _XOR = "rows", "hash_sum", "hash_xor"
@@ -33,6 +35,15 @@ def fingerprint(rows: DataFrame, columns: Sequence[str] | None = None) -> Finger
     """One pass over the rows."""
     with translated():
         return Fingerprint.of_row(rows.agg(*measures(rows, columns)).collect()[0])
+
+
+def fingerprint_period(spark: SparkSession, table: TableName, period: Period, snapshot: int) -> Fingerprint:
+    """Of the rows of a period as a snapshot has them."""
+    from pyspark.sql import functions as f
+
+    with translated():
+        rows = spark.read.option("versionAsOf", snapshot).table(table.sql)
+        return fingerprint(rows.where(f.col(INGEST_DATE).between(f.lit(period.first), f.lit(period.last))))
 
 
 def observed(rows: DataFrame, observation: Observation, columns: Sequence[str] | None = None) -> DataFrame:

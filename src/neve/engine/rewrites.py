@@ -30,7 +30,7 @@ _LOST = (
     "org.apache.iceberg.exceptions.ValidationException",
 )
 _RUNNERS = "org.apache.iceberg.spark.actions.Spark{}FileRewriteRunner"
-_SLACK, _AT_MOST = 5 << 10, 1.4
+_SLACK, _AT_MOST = 5 << 10, 1.5
 """As Iceberg's planner has it: what is read fills the outputs evenly, and none is cut for being a little too large."""
 
 _NAMES = {"binpack": "BinPack", "sort": "Sort", "zorder": "ZOrder", "hilbert": "Hilbert"}
@@ -90,17 +90,9 @@ class Rewrite:
 
     def find(self, paths: Sequence[str]) -> None:
         """Has Iceberg plan the scan of these files, for `by_spark`: their deletes and their row ids come with it."""
-        wanted = set(paths)
         with translated():
-            planned = self._target.newScan().useSnapshot(self.base).ignoreResiduals().planFiles()
-            try:
-                tasks = self._iceberg.relocated.com.google.common.collect.Lists.newArrayList(planned)
-            finally:
-                planned.close()
-            for index in range(tasks.size()):
-                task = tasks.get(index)
-                if (path := task.file().location()) in wanted:
-                    self._tasks[path] = task
+            planned = _planned(self.spark, self._target.newScan().useSnapshot(self.base).ignoreResiduals())
+            self._tasks |= {path: planned[path] for path in paths}
 
     def by_spark(self, paths: Sequence[str], *, order: Order, target_bytes: int, outputs: int) -> SparkSwap:
         """Has Spark write the rows of these files anew."""
@@ -226,12 +218,18 @@ def matching_files(spark: SparkSession, table: TableName, where: str) -> set[str
         converter = java.org.apache.spark.sql.execution.datasources.SparkExpressionConverter
         resolved = converter.collectResolvedSparkExpression(spark._jsparkSession, table.sql, where)
         condition = converter.convertToIcebergExpression(resolved)
-        planned = iceberg.newScan().filter(condition).planFiles()
-        try:
-            tasks = java.org.apache.iceberg.relocated.com.google.common.collect.Lists.newArrayList(planned)
-        finally:
-            planned.close()
-        return {tasks.get(index).file().location() for index in range(tasks.size())}
+        return set(_planned(spark, iceberg.newScan().filter(condition)))
+
+
+def _planned(spark: SparkSession, scan: Any) -> dict[str, Any]:
+    """The tasks of a scan, by the path of their file."""
+    java: Any = spark._jvm
+    files = scan.planFiles()
+    try:
+        tasks = java.org.apache.iceberg.relocated.com.google.common.collect.Lists.newArrayList(files)
+    finally:
+        files.close()
+    return {(task := tasks.get(index)).file().location(): task for index in range(tasks.size())}
 
 
 def _new_json(new: NewFile) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from neve.engine.errors import translated
 from neve.engine.values import readable, row_converter
 from neve.errors import InvalidName, JobFailed, Refused
-from neve.model.names import CATALOG, Namespace, quote, split_name
+from neve.model.names import CATALOG, Namespace, TableName, quote, split_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,6 +48,27 @@ class Rows:
     columns: tuple[str, ...]
     types: tuple[str, ...]
     stream: Iterator[Sequence[Any]]
+
+
+def snapshots_read(frame: DataFrame) -> dict[TableName, set[int]]:
+    """The snapshots that a query reads of the lake's tables, wherever in the query they are named."""
+    found: dict[TableName, set[int]] = {}
+    with translated():
+        whole = cast(Any, frame)._jdf.queryExecution().analyzed()
+        within = whole.subqueriesAll()
+        for plan in (whole, *(within.apply(index) for index in range(within.size()))):
+            leaves = plan.collectLeaves()
+            for leaf in (leaves.apply(index) for index in range(leaves.size())):
+                if leaf.getClass().getSimpleName() == "DataSourceV2Relation" and _is_iceberg(leaf):
+                    identifier, snapshot = leaf.identifier().get(), leaf.table().snapshotId()
+                    name = TableName(tuple(identifier.namespace()), identifier.name())
+                    found.setdefault(name, set()).update(() if snapshot is None else (snapshot,))
+    return found
+
+
+def _is_iceberg(leaf: Any) -> bool:
+    own = leaf.catalog().isDefined() and leaf.catalog().get().name() == CATALOG
+    return bool(own and leaf.table().getClass().getSimpleName() == "SparkTable")
 
 
 def writes(spark: SparkSession, text: str) -> bool:

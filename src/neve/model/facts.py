@@ -93,7 +93,8 @@ class FileFact:
     """A live data or delete file of one snapshot. `ingest_dates` are the first and last it holds, where it says so.
 
     `deletes_from` is the one data file that a deletion vector speaks of, `sort_range` the least and the greatest value
-    of the column that the table is sorted by first.
+    of the column that the table is sorted by first. `sequence_number` is that of its rows, `added` that of the commit
+    which brought the file, where it is known: a compaction's files are newer than their rows.
     """
 
     content: Literal["data", "position_deletes", "equality_deletes"]
@@ -107,6 +108,7 @@ class FileFact:
     ingest_dates: tuple[date, date] | None = None
     deletes_from: str | None = None
     sort_range: tuple[Bound, Bound] | None = None
+    added: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

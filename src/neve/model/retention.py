@@ -73,8 +73,9 @@ class OrphanFile(Answer):
 class OrphanReceipt(Receipt):
     """Files below a table's folder that nothing names, and what was left alone.
 
-    `young` are not old enough, `unknown_age` have no time, `others` lie in a folder of another table. `removed` counts
-    those that were removed; without a `table`, the folder belongs to none and is only listed.
+    `young` are not old enough, `unknown_age` have no time, `others` lie in a folder of another table. `elsewhere` are
+    folders outside that the table writes to, which were not looked through. `removed` counts those that were removed;
+    without a `table`, the folder belongs to none and is only listed.
     """
 
     location: str
@@ -86,6 +87,7 @@ class OrphanReceipt(Receipt):
     young: int
     unknown_age: int
     others: int
+    elsewhere: list[str]
     files_left: list[str]
 
 

@@ -15,6 +15,10 @@ Mechanic = Literal["copy", "encode", "spark"]
 """copy: row groups move as they are · encode: this process decodes and encodes · spark: a job does."""
 
 
+SMALL = 0.75
+"""A file below this part of the target size is small: Iceberg's own bound."""
+
+
 class CompactOptions(TypedDict, total=False):
     """What every door takes. Sizes are bytes, or words such as 128MB."""
 
@@ -132,8 +136,8 @@ class Group:
         return sum(file.rows for file in self.files)
 
     def outputs(self, target_bytes: int) -> int:
-        """How many files come of it, about: a remainder of a tenth goes into the others."""
-        return max(1, round(self.bytes / target_bytes + 0.4))
+        """How many files come of it, about: as many as are not small, so that files which all were become fewer."""
+        return max(1, min(-(-self.bytes // target_bytes), int(self.bytes / (SMALL * target_bytes))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

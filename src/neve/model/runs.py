@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
+from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
@@ -41,10 +42,23 @@ def run_started(run_id: str) -> dt.datetime:
     >>> run_started("01M7GZH7380000000000000000").isoformat()
     '2026-11-16T01:28:49+00:00'
     """
+    return _EPOCH + dt.timedelta(milliseconds=_number(run_id) >> 80)
+
+
+def run_uuid(run_id: str) -> str:
+    """The same 128 bits as others write them.
+
+    >>> run_uuid("01M7GZH7380000000000000000")
+    '01a1e1f8-9c68-0000-0000-000000000000'
+    """
+    return str(UUID(int=_number(run_id)))
+
+
+def _number(run_id: str) -> int:
     value = 0
     for letter in run_id:
         value = value << 5 | CROCKFORD.index(letter)
-    return _EPOCH + dt.timedelta(milliseconds=value >> 80)
+    return value
 
 
 class Record(BaseModel):

@@ -14,11 +14,14 @@ TIMEOUT = 10.0
 """Seconds that a receiver has."""
 
 
-def post(url: str, alert: Mapping[str, JsonValue]) -> None:
+def post(
+    url: str, told: Mapping[str, JsonValue], *, headers: Mapping[str, str] | None = None, timeout: float = TIMEOUT
+) -> None:
     """Raises OSError or ValueError when it was not taken."""
-    body = json.dumps(alert, ensure_ascii=False).encode()
-    request = urllib.request.Request(url, data=body, headers={"Content-Type": "application/json"})  # noqa: S310
-    with urllib.request.urlopen(request, timeout=TIMEOUT):  # noqa: S310 - settings allow http and https alone
+    body = json.dumps(told, ensure_ascii=False).encode()
+    words = {"Content-Type": "application/json", **(headers or {})}
+    request = urllib.request.Request(url, data=body, headers=words)  # noqa: S310
+    with urllib.request.urlopen(request, timeout=timeout):  # noqa: S310 - settings allow http and https alone
         pass
 
 

@@ -24,8 +24,8 @@ from neve.model.runs import OrphanScan
 from neve.model.units import counted, format_bytes, format_count
 from neve.plan.measures import (
     MIB,
+    Reach,
     by_partition,
-    deleted_until,
     deletes_of,
     partition_load,
     size_classes,
@@ -441,16 +441,12 @@ def _rewritten(facts: HealthFacts, label: str) -> list[FileFact]:
     """The data files of a partition that compaction would take: many small ones, and those with deleted rows."""
     files = facts.partitions[label]
     named = {file.deletes_from for file in files if file.content != "data"}
-    until = deleted_until(files)
+    reach = Reach.of(files)
     return [
         file
         for file in files
         if file.content == "data"
-        and (
-            (label in facts.crowded and file.bytes < facts.small_bytes)
-            or file.path in named
-            or file.sequence_number <= until
-        )
+        and ((label in facts.crowded and file.bytes < facts.small_bytes) or file.path in named or reach.covers(file))
     ]
 
 

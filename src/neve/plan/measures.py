@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
 from neve.model.directories import SizeClass
 from neve.model.facts import Bound, FileFact, Snapshot, partition_label
 from neve.model.health import Deletes, PartitionLoad, SortOverlap, WriteRate
-from neve.plan.period_files import SMALL
+from neve.model.rewrites import SMALL
 
 MIB = 1024 * 1024
 SIZE_CLASSES = tuple(size * MIB for size in (1, 8, 32, 128, 512))
@@ -75,19 +76,27 @@ def deletes_of(files: Sequence[FileFact]) -> Deletes:
     )
 
 
-def deleted_until(files: Sequence[FileFact]) -> int:
-    """The newest data of a partition that its deletes may be of, where they name no file: by sequence number.
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Up to which sequence number the deletes of a partition that name no file may be of its data files."""
 
-    An equality delete is of what was there before it, a position may also be deleted in the commit that wrote it.
-    """
-    return max(
-        (
-            file.sequence_number - (file.content == "equality_deletes")
-            for file in files
-            if file.content != "data" and file.deletes_from is None
-        ),
-        default=-1,
-    )
+    positions: int
+    equality: int
+
+    @classmethod
+    def of(cls, files: Sequence[FileFact]) -> Reach:
+        """`files` are all of one partition."""
+        nameless = [file for file in files if file.content != "data" and file.deletes_from is None]
+        positions, equality = (
+            max((file.sequence_number for file in nameless if file.content == kind), default=-1)
+            for kind in ("position_deletes", "equality_deletes")
+        )
+        return cls(positions, equality)
+
+    def covers(self, file: FileFact) -> bool:
+        """An equality delete is of rows from before it. A position may be deleted by the commit that wrote it, and
+        never before there was the file: a compaction's files keep the number of their rows, and are newer."""
+        return file.sequence_number < self.equality or max(file.sequence_number, file.added) <= self.positions
 
 
 def sort_overlap(column: str, partitions: Mapping[str, Sequence[FileFact]]) -> SortOverlap | None:

@@ -14,12 +14,11 @@ from neve.model.compaction import Action, NotDue
 from neve.model.facts import FileFact
 from neve.model.periods import KINDS, Period, period_of
 from neve.model.results import Reason
+from neve.model.rewrites import SMALL
 from neve.model.tablefile import PeriodSpec
 from neve.model.units import format_bytes, format_count
+from neve.plan.measures import Reach
 from neve.plan.periods import DISABLED, nothing_to_compact, refusal, wait_for_turn
-
-SMALL = 0.75
-"""A file below this part of the target size is rewritten: Iceberg's own bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,16 +117,11 @@ def _by_partition(files: Sequence[FileFact]) -> Mapping[object, list[FileFact]]:
 
 def _worth_rewriting(members: Sequence[FileFact], period: Period, small_bytes: float) -> list[FileFact]:
     data = [file for file in members if file.content == "data" and _touches(file, period)]
-    deletes = [file for file in members if file.content != "data"]
-    holed = [file for file in data if any(_may_delete(delete, file) for delete in deletes)]
+    named = {file.deletes_from for file in members if file.content != "data"}
+    reach = Reach.of(members)
+    holed = [file for file in data if file.path in named or reach.covers(file)]
     small = [file for file in data if file.bytes < small_bytes and file not in holed]
     return holed + (small if len(small) + len(holed) > 1 else [])
-
-
-def _may_delete(delete: FileFact, file: FileFact) -> bool:
-    if delete.deletes_from is not None:
-        return delete.deletes_from == file.path
-    return delete.sequence_number >= file.sequence_number
 
 
 def _touches(file: FileFact, period: Period) -> bool:

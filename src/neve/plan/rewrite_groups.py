@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from neve.model.copying import CopyOptions, FileShape
 from neve.model.results import Reason
-from neve.model.rewrites import Candidate, Group, LeftAlone, Mechanic, RewritePlan
+from neve.model.rewrites import SMALL, Candidate, Group, LeftAlone, Mechanic, RewritePlan
 from neve.model.units import format_bytes, format_count
 from neve.plan.copying import MAX_FOOTER_BYTES, MAX_ROW_GROUPS, MIN_ROW_GROUP_BYTES, copy_class
 from neve.plan.rewrites import ALONE, SORTED, Chosen, RewriteRules, left_alone
@@ -67,6 +67,8 @@ def assign(chosen: Chosen, footers: Footers, rules: RewriteRules) -> RewritePlan
             if rules.strategy in SORTED
             else list(_packed_groups(label, files, reason, footers, rules))
         )
+        if rules.unite:
+            made = _united(label, made, rules)
         kept, passed = _worth_it(made, rules)
         groups += kept
         left += [left_alone(label, group.files, why) for group, why in passed]
@@ -99,6 +101,19 @@ def _packed_groups(
 def _spark_groups(label: str, files: Sequence[Candidate], reason: Reason) -> list[Group]:
     parts = cut_by_bytes(files, SPARK_GROUP_BYTES)
     return [Group(partition=label, files=part, mechanic="spark", reason=reason) for part in parts]
+
+
+def _united(label: str, groups: Sequence[Group], rules: RewriteRules) -> list[Group]:
+    """Groups that would leave several small files go together; what Spark makes of deleted rows may be small too."""
+
+    def is_small(group: Group) -> bool:
+        return group.mechanic == "spark" or group.bytes < SMALL * rules.target_bytes
+
+    files = [group.files for group in groups if is_small(group)]
+    if len(files) < 2:
+        return list(groups)
+    together = [file for members in files for file in members]
+    return [*(group for group in groups if not is_small(group)), *_spark_groups(label, together, _UNLIKE)]
 
 
 def _cut(bins: Sequence[tuple[Candidate, ...]]) -> Iterator[tuple[Candidate, ...]]:
@@ -148,13 +163,15 @@ def _how(files: Sequence[Candidate], shapes: Mapping[str, FileShape], reason: Re
 
 
 def _bins(files: Sequence[Candidate], shapes: Mapping[str, FileShape], target_bytes: int) -> Iterator[list[Candidate]]:
-    """Neighbours, until a file is full; a small remainder, or one file alone, goes into the file before it."""
+    """Neighbours, until a file is full and no longer small; a remainder, or one file alone, joins the one before."""
     packed: list[list[Candidate]] = []
     size = groups = footers = 0
     for file in files:
         shape = shapes[file.path]
-        over = size + file.bytes > target_bytes or groups + len(shape.row_groups) > MAX_ROW_GROUPS
-        if not packed or over or footers + shape.footer_bytes > MAX_FOOTER_BYTES:
+        grown = size + file.bytes
+        full = grown > target_bytes and (size >= SMALL * target_bytes or grown > _AT_MOST * target_bytes)
+        over = groups + len(shape.row_groups) > MAX_ROW_GROUPS or footers + shape.footer_bytes > MAX_FOOTER_BYTES
+        if not packed or full or over:
             packed.append([])
             size = groups = footers = 0
         packed[-1].append(file)

@@ -7,11 +7,12 @@ what a group becomes is no longer small, or alone, or has too little company.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from neve.model.changes import LiveFile
 from neve.model.results import Reason
-from neve.model.rewrites import Candidate, LeftAlone, Strategy, TableFiles
+from neve.model.rewrites import Candidate, DataEntry, LeftAlone, Strategy, TableFiles
 from neve.model.units import counted, format_bytes, format_count
 from neve.plan.file_changes import Deletes
 
@@ -31,6 +32,7 @@ class RewriteRules:
     `codecs` are those that files may be packed with, any where it is empty.
     `ordered_until` is the sequence number of the last commit that put the whole table in the order that is asked for.
     A partition that was written to after `quiet_since` is left to its writer, unless a copy is quick enough.
+    With `unite`, a partition keeps one small file at most: files that are not alike go together, by Spark.
     """
 
     strategy: Strategy
@@ -43,6 +45,7 @@ class RewriteRules:
     ordered_until: int = -1
     quiet_since: int | None = None
     only: frozenset[str] | None = None
+    unite: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +57,15 @@ class Chosen:
 
 
 def candidates(files: TableFiles) -> list[Candidate]:
-    """Every data file with the deletes that apply to it."""
+    """Every data file with the deletes that are of it."""
     deletes = Deletes(files.deletes, files.unpartitioned)
-    return [Candidate(entry=entry, deletes=deletes.of(entry.file) if files.deletes else ()) for entry in files.data]
+    return [Candidate(entry=entry, deletes=_of(deletes, entry) if files.deletes else ()) for entry in files.data]
+
+
+def _of(deletes: Deletes, entry: DataEntry) -> tuple[LiveFile, ...]:
+    """Positions that were deleted before the file came are of others, though its rows are as old as they."""
+    found = deletes.of(entry.file)
+    return tuple(each for each in found if each.content != "position_deletes" or each.sequence >= entry.added)
 
 
 def choose(files: Sequence[Candidate], spec_id: int, rules: RewriteRules) -> Chosen:
@@ -68,13 +77,27 @@ def choose(files: Sequence[Candidate], spec_id: int, rules: RewriteRules) -> Cho
         old = [file for file in members if file.entry.file.spec_id != spec_id]
         picked, reason, passed = _pick(current, rules)
         if rules.force and old:
-            work[f"{label} of an older layout" if label else "an older layout"] = (tuple(old), OLD_LAYOUT)
+            work[_older(label)] = (tuple(old), OLD_LAYOUT)
         else:
             passed += [(old, OLD_LAYOUT)]
         if picked:
             work[label] = (tuple(picked), reason)
         left += [left_alone(label, rest, why) for rest, why in passed if rest]
     return Chosen(work=work, left=tuple(left))
+
+
+def take(files: Sequence[Candidate], spec_id: int, paths: Collection[str], reason: Reason) -> Chosen:
+    """Files that somebody else chose, by their paths, whatever their size."""
+    work: dict[str, tuple[tuple[Candidate, ...], Reason]] = {}
+    for label, members in _by_partition(file for file in files if file.path in paths).items():
+        for old in (False, True):
+            if found := tuple(file for file in members if (file.entry.file.spec_id != spec_id) is old):
+                work[_older(label) if old else label] = (found, reason)
+    return Chosen(work=work, left=())
+
+
+def _older(label: str) -> str:
+    return f"{label} of an older layout" if label else "an older layout"
 
 
 OLD_LAYOUT = Reason(code="old_layout", detail="written under an older partitioning; --force rewrites it")

@@ -14,7 +14,7 @@ from neve.model.facts import FileFact, TableFacts
 from neve.model.names import TableName
 from neve.model.results import Reason
 from neve.model.units import format_count
-from neve.plan.measures import by_partition, deleted_until, small_file_bytes
+from neve.plan.measures import Reach, by_partition, small_file_bytes
 from neve.plan.rewrites import MANY_DELETED
 from neve.plan.tidying import ManifestPlan
 
@@ -72,10 +72,10 @@ def _holed(files: Sequence[FileFact]) -> int:
             gone[file.deletes_from] += file.rows
     found = 0
     for members in by_partition(files).values():
-        until = deleted_until(members)
+        reach = Reach.of(members)
         found += sum(
             file.content == "data"
-            and (file.sequence_number <= until or (gone[file.path] and gone[file.path] >= MANY_DELETED * file.rows))
+            and (reach.covers(file) or (gone[file.path] and gone[file.path] >= MANY_DELETED * file.rows))
             for file in members
         )
     return found

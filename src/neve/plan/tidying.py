@@ -10,8 +10,8 @@ from math import ceil
 from neve.errors import InvalidInput, Refused
 from neve.model.facts import FileFact, ManifestSize, TableFacts, partition_label
 from neve.model.retention import ColumnStatistics
+from neve.model.rewrites import SMALL
 from neve.model.types import Primitive
-from neve.plan.period_files import SMALL
 from neve.plan.rows import find_name
 
 MANIFEST_TARGET = "commit.manifest.target-size-bytes"

@@ -1,4 +1,7 @@
-"""Compaction of a period: its files become few, and every row is still there, which is checked."""
+"""Compaction of a period: its files become few, and every row is still there, which is checked.
+
+The period says which files; how they become fewer is as for any other compaction (services/rewrites).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import time
 
 from pydantic import JsonValue
 
-from neve.errors import CheckFailed, CommitConflict, InvalidInput
+from neve.errors import CheckFailed, InvalidInput
 from neve.model.commands import neve
 from neve.model.compaction import CompactionReceipt
 from neve.model.facts import TableFacts
@@ -18,14 +21,13 @@ from neve.services.context import Context
 from neve.services.descriptions import describe, period_spec
 from neve.services.directory_tables.compaction import compact_directory
 from neve.services.directory_tables.tables import find
+from neve.services.leases import leased
 from neve.services.ledger import held_dates
-from neve.services.look import RUN_ID
 from neve.services.repair import settle_dead_runs
+from neve.services.rewrites.carrying import carry_out
+from neve.services.rewrites.files import target_bytes
+from neve.services.rewrites.looking import Look, look_at_some
 from neve.services.runs import Progress, recorded
-
-ATTEMPTS = 5
-_MIB = 1024 * 1024
-_TARGET = "write.target-file-size-bytes"
 
 
 def compact_period(context: Context, request: CompactionRequest) -> CompactionReceipt:
@@ -34,6 +36,7 @@ def compact_period(context: Context, request: CompactionRequest) -> CompactionRe
     Raises:
         Refused: it is too early, or compaction is switched off for this table.
         CheckFailed: days are missing and the table's file asks for all of them; or the rows came out otherwise.
+        LeaseHeld: somebody else is compacting the table.
     """
     settle_dead_runs(context)
     table = find(context, request.table, request.file)
@@ -42,14 +45,24 @@ def compact_period(context: Context, request: CompactionRequest) -> CompactionRe
 
 def _compact_iceberg(context: Context, request: CompactionRequest) -> CompactionReceipt:
     began = time.monotonic()
-    facts = context.catalog.facts(request.table)
-    plan = _plan(context, request, facts)
+    plan, look = _look(context, request)
     refuse(plan.action, plan.reason)
-    if plan.action != "compact" or request.dry_run:
+    facts = look.files.facts
+    if not look.plan.groups or request.dry_run:
         return _receipt(request, plan, facts, began=began)
     what: dict[str, JsonValue] = {"period": str(request.period)}
-    with recorded(context, "compact", request.table, plan=what, snapshot_before=facts.current_snapshot_id) as run:
-        return _carry_out(context, request, plan, facts, run, began=began)
+    with (
+        leased(context, f"compaction of {request.table}"),
+        recorded(context, "compact", request.table, plan=what, snapshot_before=facts.current_snapshot_id) as run,
+    ):
+        return _carry_out(context, request, plan, look, run, began=began)
+
+
+def _look(context: Context, request: CompactionRequest) -> tuple[PeriodFiles, Look]:
+    """What the period asks for, and how its files become fewer."""
+    files = context.catalog.table_files(request.table)
+    plan = _plan(context, request, files.facts)
+    return plan, look_at_some(context, files, {file.path for file in plan.files}, plan.reason)
 
 
 def _plan(context: Context, request: CompactionRequest, facts: TableFacts) -> PeriodFiles:
@@ -71,58 +84,42 @@ def _plan(context: Context, request: CompactionRequest, facts: TableFacts) -> Pe
     )
 
 
-def target_bytes(context: Context, facts: TableFacts) -> int:
-    """The table's own target size, or the lake's where it has none that is a size."""
-    given = facts.properties.get(_TARGET, "")
-    own = int(given) if given.isdecimal() else 0
-    return own or context.loaded.settings.write.target_file_size_mb * _MIB
-
-
 def _carry_out(
-    context: Context, request: CompactionRequest, plan: PeriodFiles, facts: TableFacts, run: Progress, *, began: float
+    context: Context, request: CompactionRequest, plan: PeriodFiles, look: Look, run: Progress, *, began: float
 ) -> CompactionReceipt:
-    from neve.engine.rewriting import Rewritten, rewrite_period
-    from neve.engine.session import fresh_session
-
-    spark = fresh_session(context.session.spark)
-    target = target_bytes(context, facts)
-
-    def rewrite() -> Rewritten:
-        return rewrite_period(spark, request.table, plan.period, target_bytes=target, summary={RUN_ID: run.run_id})
-
-    for attempt in range(2, ATTEMPTS + 1):
-        try:
-            done = rewrite()
-            break
-        except CommitConflict:
-            context.tell(f"rows of these files were changed meanwhile; once more ({attempt} of {ATTEMPTS})")
-    else:
-        done = rewrite()
     rows = plan.rows
-    if done.snapshot is not None and done.parent is not None:
-        rows = _verify(context, request, before=done.parent, after=done.snapshot)
-        run.snapshot_after = done.snapshot
-        run.undo = neve("table", "rollback", request.table.short, "--to", str(done.parent))
-    sources = [file.path for file in plan.files]
+
+    def check(snapshot: int) -> None:
+        nonlocal rows
+        parent, rows = _verify(context, request, snapshot)
+        run.undo = None if run.snapshot_after else neve("table", "rollback", request.table.short, "--to", str(parent))
+        run.snapshot_after = snapshot
+
+    done = carry_out(context, look, run, again=lambda: _look(context, request)[1], check=check)
+    sources = [file.path for group in done.groups for file in group.files]
     log_compaction(context, request, sources=sources, output=str(request.table), rows=rows, run_id=run.run_id)
-    receipt = _receipt(request, plan, facts, began=began, run=run, rows=rows)
+    receipt = _receipt(request, plan, look.files.facts, began=began, run=run, rows=rows)
     receipt = receipt.model_copy(
         update={
-            "files_before": done.files_before,
-            "files_after": done.files_after,
-            "bytes_before": done.bytes_before,
-            "bytes_after": done.bytes_after,
+            "files_before": len(sources),
+            "files_after": done.files_written,
+            "bytes_before": sum(group.bytes for group in done.groups),
+            "bytes_after": done.bytes_written,
         }
     )
     run.details = receipt.model_dump(mode="json", include={"period", "rows", "files_before", "files_after"})
     return receipt
 
 
-def _verify(context: Context, request: CompactionRequest, *, before: int, after: int) -> int:
-    """How many rows the period has; takes the compaction back when they are not the same bag as before."""
-    from neve.engine.rewriting import fingerprint_period
+def _verify(context: Context, request: CompactionRequest, after: int) -> tuple[int, int]:
+    """The snapshot that a commit replaced, and the rows of the period; taken back when they are another bag."""
+    from neve.engine.content import fingerprint_period
 
     spark, table = context.session.spark, request.table
+    replaced = context.catalog.facts(table).snapshot(after)
+    if replaced is None or replaced.parent_id is None:
+        raise RuntimeError(f"snapshot {after} of {table} replaced nothing")
+    before = replaced.parent_id
     try:
         was, now = (fingerprint_period(spark, table, request.period, snapshot) for snapshot in (before, after))
         if was != now:
@@ -133,7 +130,7 @@ def _verify(context: Context, request: CompactionRequest, *, before: int, after:
     except BaseException:
         context.catalog.set_current_snapshot(table, before, expected=after)
         raise
-    return now.rows
+    return before, now.rows
 
 
 def _receipt(

@@ -16,6 +16,7 @@ from neve.model.names import TableName
 
 if TYPE_CHECKING:
     from neve.engine.session import Session
+    from neve.observe.sending import Sender
     from neve.store import Store
 
 
@@ -36,6 +37,8 @@ class Context:
     clock: Callable[[], datetime] = _now
     entropy: Callable[[int], bytes] = os.urandom
     tell: Callable[[str], None] = _be_quiet
+    queried: dict[tuple[str, int], str] = field(default_factory=dict)
+    """By a table's uuid and snapshot, who was told to read it for a query (services/readers.hold)."""
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -69,8 +72,27 @@ class Context:
 
         return Session(self.loaded, env=self.env, tell=self.tell)
 
+    @cached_property
+    def events(self) -> Sender | None:
+        """Who hears of runs, by OpenLineage's specification; None where nobody does."""
+        from neve.observe.sending import Sender
+
+        asked = self.loaded.settings.openlineage
+        if asked.url is None and asked.file is None:
+            return None
+        return Sender(
+            url=None if asked.url is None else asked.url.get_secret_value(),
+            key=None if asked.api_key is None else asked.api_key.get_secret_value(),
+            file=None if asked.file is None else self.loaded.root / asked.file,
+            tell=self.tell,
+        )
+
     def close(self) -> None:
         """Closes what was opened; the Spark session stays with its process until `session.stop`."""
+        if (events := self.__dict__.pop("events", None)) is not None:
+            events.close()
+        while self.queried and "store" in self.__dict__:
+            self.store.readers.remove(self.queried.popitem()[1])
         for part in ("catalog", "store"):
             if part in self.__dict__:
                 self.__dict__.pop(part).close()

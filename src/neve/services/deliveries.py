@@ -22,6 +22,7 @@ from neve.plan.ingest import check_dates, make_delivery, too_many_rejected
 from neve.services.context import Context
 from neve.services.descriptions import file_of
 from neve.services.landing import find_files
+from neve.services.lineage import Reads
 from neve.services.runs import Progress
 from neve.services.specs import dataset_path, load_dataset, load_table_file
 from neve.sql.cleaning import judge as judge_validations
@@ -156,6 +157,11 @@ def judge(request: Request, work: Work, tally: Tally) -> list[FindingRow]:
 
 def files_of(plan: IngestPlan) -> Mapping[SourceFile, date]:
     return {file: item.delivery.date for item in plan.work for file in item.delivery.files}
+
+
+def reads_of(plan: IngestPlan) -> Reads:
+    """For lineage: the files that are loaded."""
+    return Reads(files=[file.path for file in files_of(plan)])
 
 
 def described_plan(plan: IngestPlan) -> dict[str, JsonValue]:

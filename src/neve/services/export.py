@@ -19,6 +19,7 @@ from neve.plan.folders import overlap
 from neve.plan.moments import find_snapshot
 from neve.services.adopt import absolute_location
 from neve.services.context import Context
+from neve.services.readers import reading
 from neve.services.runs import Progress, receipt_of, recorded
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def export_table(
     asked: dict[str, JsonValue] = {"folder": target, "format": format, "where": where}
     if snapshot is not None:
         asked["snapshot"] = snapshot.id
-    with recorded(context, "export", name, plan=asked) as run:
+    read = {} if snapshot is None else {name: [snapshot.id]}
+    with recorded(context, "export", name, plan=asked) as run, reading(context, read, purpose="export"):
         run.details = {**asked, **_write(context, frame, target, run, format=format, overwrite=overwrite)}
     return receipt_of(run)
 

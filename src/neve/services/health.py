@@ -17,13 +17,13 @@ from neve.plan.health import HealthFacts, Lateness, Past, judge
 from neve.plan.measures import MIB, small_file_bytes
 from neve.plan.tables import is_dynamic_table
 from neve.plan.tidying import manifest_target, plan_manifests
-from neve.services.compaction import target_bytes
 from neve.services.context import Context
 from neve.services.directory_tables.compaction import compactable
 from neve.services.directory_tables.look import file_label
 from neve.services.directory_tables.tables import Contents, DirectoryTable, all_directories, contents, find
 from neve.services.expiry import expirable
 from neve.services.look import all_facts
+from neve.services.rewrites.files import target_bytes
 from neve.services.status import directory_jobs, table_jobs
 
 _PERIOD = "period"

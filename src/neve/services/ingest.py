@@ -26,7 +26,16 @@ from neve.plan.ingest import plan_ingest
 from neve.plan.tables import refuse_dynamic
 from neve.services.columns import fit_columns, make_rejected_table
 from neve.services.context import Context
-from neve.services.deliveries import Request, described_plan, files_of, find_deliveries, judge, make_receipt, sum_up
+from neve.services.deliveries import (
+    Request,
+    described_plan,
+    files_of,
+    find_deliveries,
+    judge,
+    make_receipt,
+    reads_of,
+    sum_up,
+)
 from neve.services.directory_tables.ingest import ingest_directory
 from neve.services.directory_tables.tables import find
 from neve.services.ledger import branch_of, held_dates, log_ingest
@@ -53,7 +62,12 @@ def _ingest_iceberg(context: Context, request: Request) -> IngestReceipt:
     if request.dry_run or not plan.work:
         return make_receipt(request, plan, None, began=began)
     with recorded(
-        context, "ingest", request.table, plan=described_plan(plan), snapshot_before=plan.base_snapshot
+        context,
+        "ingest",
+        request.table,
+        plan=described_plan(plan),
+        snapshot_before=plan.base_snapshot,
+        reads=reads_of(plan),
     ) as run:
         plan, tally, findings = _load(context, request, deliveries, run)
         if tally is not None:

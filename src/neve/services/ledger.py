@@ -103,8 +103,8 @@ def settle_compaction(context: Context, table: TableName, run_id: str, label: ob
     """Whether a compaction whose process died had been made, and so is logged now."""
     facts = context.catalog.facts(table)
     snapshot = next((item for item in facts.ancestors() if item.summary.get(RUN_ID) == run_id), None)
-    if snapshot is None:
-        return False
+    if snapshot is None or label is None:  # only periods have a log
+        return snapshot is not None
     period = parse_period(str(label))
     context.store.compactions.put(
         CompactionRecord(

@@ -27,6 +27,7 @@ from neve.services.repair import settle_dead_runs, stray_folders
 from neve.services.runs import Progress, recorded
 from neve.services.shared import Neighbour, others_around
 
+_PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 _TRIES = 10
 
 
@@ -201,7 +202,8 @@ def _receipt(
     run: Progress | None = None,
     left: Sequence[str] = (),
 ) -> OrphanReceipt:
-    answer = _empty(str(facts.name), facts.location, request, None if found.found else _nothing(request))
+    elsewhere = _elsewhere(facts)
+    answer = _empty(str(facts.name), facts.location, request, None if found.found else _nothing(request, elsewhere))
     return answer.model_copy(
         update={
             "run_id": run.run_id if run else None,
@@ -216,6 +218,7 @@ def _receipt(
             "young": found.young,
             "unknown_age": found.unknown_age,
             "others": found.others,
+            "elsewhere": elsewhere,
             "files_left": list(left),
         }
     )
@@ -236,13 +239,22 @@ def _empty(table: str, location: str, request: OrphanRequest, reason: Reason | N
         young=0,
         unknown_age=0,
         others=0,
+        elsewhere=[],
         files_left=[],
     )
 
 
-def _nothing(request: OrphanRequest) -> Reason:
-    age = format_duration(request.older_than)
-    return Reason(code="nothing_to_do", detail=f"no file that is older than {age} and that nothing names")
+def _elsewhere(facts: TableFacts) -> list[str]:
+    """Folders that the table's properties send writers to: others may write there too, so nothing there is judged."""
+    own = canonical_folder(facts.location)
+    given = {value for key in _PATHS if (value := facts.properties.get(key))}
+    return sorted(place for place in given if not f"{canonical_folder(place)}/".startswith(f"{own}/"))
+
+
+def _nothing(request: OrphanRequest, elsewhere: Sequence[str]) -> Reason:
+    detail = f"no file that is older than {format_duration(request.older_than)} and that nothing names"
+    outside = f"; not looked through: {', '.join(elsewhere)}" if elsewhere else ""
+    return Reason(code="nothing_to_do", detail=detail + outside)
 
 
 def _rows(location: str, found: Orphans) -> list[OrphanFile]:

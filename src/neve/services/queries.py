@@ -13,6 +13,7 @@ from neve.plan.moments import parse_time
 from neve.plan.tables import refuse_dynamic
 from neve.services.context import Context
 from neve.services.directory_tables.tables import find
+from neve.services.readers import hold
 from neve.services.registry import is_directory
 from neve.services.runs import recorded
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from neve.sql.statements import Moment, Statement
+
+_TRAVELS = re.compile(r"\bAS\s+OF\b", re.IGNORECASE)
+"""What may read an older snapshot: expiry has to hear of it."""
 
 
 def run_sql(
@@ -65,7 +69,13 @@ def run_sql(
         ]
     except TableNotFound as exc:
         raise _with_nearest(context, exc, spark) from exc
-    return frames[-1] if statements[-1] in writing else _without_hidden(frames[-1], text)
+    if statements[-1] in writing:
+        return frames[-1]
+    if _TRAVELS.search(texts[-1]):
+        from neve.engine.statements import snapshots_read
+
+        hold(context, {name: read for name, read in snapshots_read(frames[-1]).items() if context.catalog.exists(name)})
+    return _without_hidden(frames[-1], text)
 
 
 def _run_dynamic(context: Context, statements: Sequence[Statement], *, write: bool) -> DataFrame:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
 from neve.errors import SnapshotNotFound
 from neve.model.facts import TableFacts
 from neve.model.names import TableName
-from neve.model.runs import Reader, new_run_id
+from neve.model.runs import Reader, new_run_id, run_started
 from neve.plan.changes import KEEP_LONGER
 from neve.services.context import Context
 from neve.services.processes import is_alive
 
-ELSEWHERE = timedelta(days=1)
-"""How long a reader on another machine is believed to be at it."""
+BELIEVED = timedelta(days=1)
+"""How long a query, or a reader on another machine, is believed to be at it."""
+
+QUERY = "sql"
 
 
 def announce(context: Context, facts: TableFacts, snapshots: Sequence[int], *, purpose: str) -> str:
@@ -48,6 +50,23 @@ def announce(context: Context, facts: TableFacts, snapshots: Sequence[int], *, p
     return reader.reader_id
 
 
+def hold(context: Context, snapshots: Mapping[TableName, Collection[int]]) -> None:
+    """Says that a query reads snapshots. Its rows may be asked for later: this ends when the lake is closed.
+
+    Raises:
+        SnapshotNotFound: one has expired meanwhile.
+    """
+    now = context.clock()
+    for name, wanted in snapshots.items():
+        facts = context.catalog.facts(name)
+        for snapshot in wanted:
+            known = context.queried.get((facts.uuid, snapshot))
+            if known is None or now - run_started(known) > BELIEVED / 2:
+                context.queried[facts.uuid, snapshot] = announce(context, facts, [snapshot], purpose=QUERY)
+                if known is not None:
+                    context.store.readers.remove(known)
+
+
 @contextmanager
 def reading(context: Context, snapshots: Mapping[TableName, Sequence[int]], *, purpose: str) -> Iterator[None]:
     """Says that snapshots of several tables are being read, until the work inside ends.
@@ -70,8 +89,9 @@ def readers_of(context: Context, facts: TableFacts) -> list[Reader]:
     here, now = socket.gethostname(), context.clock()
     found = []
     for reader in context.store.readers.of(facts.uuid):
-        alive = is_alive(reader.pid, reader.started_at) if reader.host == here else now - reader.started_at < ELSEWHERE
-        if alive:
+        alive = reader.host != here or is_alive(reader.pid, reader.started_at)
+        asked = reader.host == here and reader.purpose != QUERY
+        if alive and (asked or now - reader.started_at < BELIEVED):
             found.append(reader)
         elif reader.host == here:
             context.store.readers.remove(reader.reader_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from neve.errors import Conflict, NeveError, NotFound, StorageError
 from neve.model.facts import TableFacts
@@ -17,6 +18,7 @@ from neve.services.directory_tables.settle import settle_directory
 from neve.services.dynamic.settling import settle_replace, settle_swap
 from neve.services.export import settle_export
 from neve.services.ledger import settle_compaction, settle_ingest
+from neve.services.lineage import tell_run
 from neve.services.look import RUN_ID, all_facts
 from neve.services.processes import is_alive
 from neve.services.registry import forget_row, is_directory, move_row, park_row, register_row
@@ -46,14 +48,15 @@ def settle_dead_runs(context: Context) -> list[str]:
 def settle(context: Context, run: Run) -> str:
     """Finishes or clears up what a dead run left, and ends it by what the catalog shows it achieved."""
     made = _settle_work(context, run)
+    ended: dict[str, Any] = {
+        "state": "succeeded" if made else "failed",
+        "finished_at": context.clock(),
+        "error_code": None if made else "died",
+        "error_message": None if made else _epitaph(run, made=made),
+    }
     with suppress(Conflict):  # a rival has settled it
-        context.store.runs.finish(
-            run.run_id,
-            state="succeeded" if made else "failed",
-            finished_at=context.clock(),
-            error_code=None if made else "died",
-            error_message=None if made else _epitaph(run, made=made),
-        )
+        context.store.runs.finish(run.run_id, **ended)
+        tell_run(context, run.model_copy(update=ended))
     outcome = {True: "had been made", False: "had not been made", None: "may have been made"}[made]
     return f"run {run.run_id} ({run.kind} {run.table_name or ''}) {outcome}"
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -16,6 +18,7 @@ from neve.model.names import TableName
 from neve.model.results import Reason, Receipt
 from neve.model.runs import FinalState, Run, new_run_id
 from neve.services.context import Context
+from neve.services.lineage import Reads, tell_run
 
 
 @dataclass(slots=True)
@@ -39,10 +42,12 @@ def recorded(
     *,
     plan: Mapping[str, JsonValue] | None = None,
     snapshot_before: int | None = None,
+    reads: Reads | None = None,
 ) -> Iterator[Progress]:
     """Records a run around a piece of work, and leaves its receipt in `receipt`.
 
-    A failure is recorded and raised on; a process that dies leaves the run `running`, for the next one to settle.
+    `reads` is for lineage: what the work reads beside the table. A failure is recorded and raised on; a process that
+    dies leaves the run `running`, for the next one to settle.
     """
     from neve.services.repair import settle_dead_runs
 
@@ -50,27 +55,28 @@ def recorded(
     started = context.clock()
     began = time.monotonic()
     progress = Progress(new_run_id(started, context.entropy), snapshot_before)
-    context.store.runs.start(
-        Run(
-            run_id=progress.run_id,
-            kind=action,
-            table_name=None if table is None else table.short,
-            plan=dict(plan or {}),
-            snapshot_before=snapshot_before,
-            started_at=started,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-        )
+    run = Run(
+        run_id=progress.run_id,
+        kind=action,
+        table_name=None if table is None else table.short,
+        plan=dict(plan or {}),
+        snapshot_before=snapshot_before,
+        started_at=started,
+        host=socket.gethostname(),
+        pid=os.getpid(),
     )
+    context.store.runs.start(run)
+    tell_run(context, run, reads)
+    end = partial(_finish, context, progress, run, reads)
     try:
         yield progress
     except NeveError as exc:
         exc.run_id = progress.run_id
-        _finish(context, progress, "failed", error_code=exc.code, error_message=exc.message)
+        end("failed", error_code=exc.code, error_message=exc.message)
         raise
     except BaseException as exc:
         state: FinalState = "cancelled" if isinstance(exc, KeyboardInterrupt) else "failed"
-        _finish(context, progress, state, error_code=type(exc).__name__, error_message=str(exc))
+        end(state, error_code=type(exc).__name__, error_message=str(exc))
         raise
     progress.receipt = Receipt(
         run_id=progress.run_id,
@@ -83,7 +89,7 @@ def recorded(
         duration_ms=round((time.monotonic() - began) * 1000),
         undo=progress.undo,
     )
-    _finish(context, progress, "succeeded")
+    end("succeeded")
 
 
 def receipt_of(progress: Progress) -> Receipt:
@@ -96,19 +102,19 @@ def receipt_of(progress: Progress) -> Receipt:
 def _finish(
     context: Context,
     progress: Progress,
+    run: Run,
+    reads: Reads | None,
     state: FinalState,
-    *,
-    error_code: str | None = None,
-    error_message: str | None = None,
+    **error: str | None,
 ) -> None:
+    ended: dict[str, Any] = {
+        "state": state,
+        "finished_at": context.clock(),
+        "result": progress.details,
+        "snapshot_after": progress.snapshot_after,
+        "undo": progress.undo,
+        **error,
+    }
     with suppress(Conflict):  # taken for dead, and settled, by a process that cannot see ours
-        context.store.runs.finish(
-            progress.run_id,
-            state=state,
-            finished_at=context.clock(),
-            result=progress.details,
-            snapshot_after=progress.snapshot_after,
-            error_code=error_code,
-            error_message=error_message,
-            undo=progress.undo,
-        )
+        context.store.runs.finish(progress.run_id, **ended)
+        tell_run(context, run.model_copy(update=ended), reads)

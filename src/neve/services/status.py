@@ -15,7 +15,6 @@ from neve.model.results import CompactionBlock, DuePeriod, IngestionBlock, JobRo
 from neve.plan.period_files import PeriodFiles, due_period_files
 from neve.plan.schedule import MANY_SNAPSHOTS, plan_compaction, plan_expiry_job, plan_manifest_job
 from neve.plan.tidying import manifest_target, plan_manifests
-from neve.services.compaction import target_bytes
 from neve.services.context import Context
 from neve.services.descriptions import describe, period_spec
 from neve.services.directory_tables.compaction import due
@@ -24,6 +23,7 @@ from neve.services.directory_tables.tables import Contents, DirectoryTable, cont
 from neve.services.expiry import expirable
 from neve.services.ledger import held_dates
 from neve.services.look import live_rows
+from neve.services.rewrites.files import target_bytes
 
 _MIB = 1024 * 1024
 _IDLE = frozenset({"already_compacted", "no_files", "beyond_lookback", "disabled"})

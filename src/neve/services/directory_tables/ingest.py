@@ -28,7 +28,16 @@ from neve.plan.directory_tables import (
 from neve.plan.ingest import plan_ingest
 from neve.services.columns import fit, make_rejected_table
 from neve.services.context import Context
-from neve.services.deliveries import Request, described_plan, files_of, find_deliveries, judge, make_receipt, sum_up
+from neve.services.deliveries import (
+    Request,
+    described_plan,
+    files_of,
+    find_deliveries,
+    judge,
+    make_receipt,
+    reads_of,
+    sum_up,
+)
 from neve.services.directory_tables.jobs import Job, at_work
 from neve.services.directory_tables.tables import Contents, DirectoryTable, contents, entries, plain_files, shape_of
 from neve.services.ledger import log_ingest
@@ -52,7 +61,7 @@ def ingest_directory(context: Context, table: DirectoryTable, request: Request) 
     plan = _plan(table, contents(context, table), deliveries, request)
     if request.dry_run or not plan.work:
         return make_receipt(request, plan, None, began=began, destination=_destination(table, plan))
-    with recorded(context, "ingest", table.name, plan=described_plan(plan)) as run:
+    with recorded(context, "ingest", table.name, plan=described_plan(plan), reads=reads_of(plan)) as run:
         with at_work(context, table, run.run_id) as job:
             plan = _plan(table, job.found, deliveries, request)
             loaded = _load(job, request, plan) if plan.work else Loaded(plan=plan)

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from neve.directory import Directory, open_directory
-from neve.errors import AlreadyExists, ConfigError, Refused, Unsupported
+from neve.errors import AlreadyExists, ConfigError, NeveError, Refused, StoreError, Unsupported
 from neve.model.commands import neve
 from neve.model.directories import DataFile
 from neve.model.directory_tables import FileFormat, Ledger, LedgerColumn, PlainFile, Shape, read_ledger
@@ -53,11 +55,20 @@ def find(context: Context, name: TableName, file: Path | None = None) -> Directo
 
     Raises:
         Refused: the given file describes another folder or layout than the table has.
+        StoreError: what the state database says of the table cannot be understood.
     """
     known = context.store.registry.get(name.short)
     if known is None or known.format == "iceberg":
         return None
-    described = TableFile.model_validate(dict(known.config))
+    try:
+        described = TableFile.model_validate(dict(known.config))
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise StoreError(
+            f"what table_registry says of {name} cannot be understood: {where}: {first['msg']}",
+            hint="delete the table and create it anew from its file; its folder stays",
+        ) from exc
     if file is not None:
         given = load_table_file(file)
         _check_same(context, name, described, given)
@@ -72,9 +83,16 @@ def find(context: Context, name: TableName, file: Path | None = None) -> Directo
 
 
 def all_directories(context: Context) -> list[DirectoryTable]:
-    """Every directory table, in the order of their names."""
-    names = [TableName.parse(row.table_name) for row in context.store.registry.list() if row.format != "iceberg"]
-    return [table for name in names if (table := find(context, name)) is not None]
+    """Every directory table, in the order of their names; one that cannot be read is told, and hides no other."""
+    found = []
+    for row in context.store.registry.list():
+        try:
+            table = None if row.format == "iceberg" else find(context, TableName.parse(row.table_name))
+        except NeveError as exc:
+            context.tell(exc.message)
+            continue
+        found += [] if table is None else [table]
+    return found
 
 
 def create(context: Context, path: Path, *, if_not_exists: bool = False) -> Receipt:

@@ -20,6 +20,7 @@ from neve.services.dynamic.carrying import CarriedOut, carry_out
 from neve.services.dynamic.deciding import SAME, Pins, Refresh, decide, move_on
 from neve.services.dynamic.definitions import Definition
 from neve.services.dynamic.past import ESTIMATE
+from neve.services.lineage import Reads
 from neve.services.readers import reading
 from neve.services.runs import Progress, recorded
 
@@ -37,7 +38,9 @@ def complete(context: Context, refresh: Refresh) -> RefreshReceipt:
     plan = _plan(refresh)
     try:
         with (
-            recorded(context, "refresh", refresh.table, plan=plan, snapshot_before=refresh.base) as run,
+            recorded(
+                context, "refresh", refresh.table, plan=plan, snapshot_before=refresh.base, reads=_reads(refresh)
+            ) as run,
             reading(context, _read_by(refresh), purpose=f"refresh of {refresh.table}"),
         ):
             done = carry_out(context, refresh, run)
@@ -48,6 +51,11 @@ def complete(context: Context, refresh: Refresh) -> RefreshReceipt:
         for change in refresh.changes.values():
             change.close()
     return _receipt(refresh, began=began, run=run, done=done)
+
+
+def _reads(refresh: Refresh) -> Reads:
+    sources = {TableName.parse(name): pin.snapshot for name, pin in refresh.after.sources.items()}
+    return Reads(tables=sources, query=refresh.definition.query)
 
 
 def _read_by(refresh: Refresh) -> dict[TableName, list[int]]:

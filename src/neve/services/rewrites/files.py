@@ -17,6 +17,7 @@ from neve.errors import CheckFailed
 from neve.files.copier.lineage import ROW_ID_FIELD, SEQUENCE_FIELD
 from neve.files.encoding import Encoding, can_encode, encode
 from neve.model.copying import CopyOptions, CopyResult, FileShape
+from neve.model.facts import TableFacts
 from neve.model.results import Reason
 from neve.model.rewrites import Candidate, Group, TableFiles
 from neve.plan.copying import copy_class
@@ -34,6 +35,8 @@ _SCHEMA = "iceberg.schema"
 _CODEC, _LEVEL = "write.parquet.compression-codec", "write.parquet.compression-level"
 _ROW_GROUP = "write.parquet.row-group-size-bytes"
 _ROW_GROUP_BYTES = 128 << 20
+_TARGET = "write.target-file-size-bytes"
+_MIB = 1024 * 1024
 _CODECS = {
     "zstd": ("zstd", "ZSTD"),
     "snappy": ("snappy", "SNAPPY"),
@@ -99,6 +102,13 @@ def writing_for(context: Context, files: TableFiles) -> Writing:
         row_group_bytes=int(group) if group.isdecimal() else _ROW_GROUP_BYTES,
     )
     return Writing(catalog=context.catalog, files=files, encoding=encoding, codecs=frozenset(codec[1:]))
+
+
+def target_bytes(context: Context, facts: TableFacts) -> int:
+    """The table's own target size, or the lake's where it has none that is a size."""
+    given = facts.properties.get(_TARGET, "")
+    own = int(given) if given.isdecimal() else 0
+    return own or context.loaded.settings.write.target_file_size_mb * _MIB
 
 
 # ------------------------------------------------------------------------------------------------------------- footers

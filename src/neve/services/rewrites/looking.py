@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from neve.errors import InvalidInput
@@ -11,14 +11,14 @@ from neve.model.commands import neve
 from neve.model.copying import FileShape
 from neve.model.layout import SortField
 from neve.model.names import TableName
+from neve.model.results import Reason
 from neve.model.rewrites import RewritePlan, Strategy, TableFiles
 from neve.plan.measures import small_file_bytes
 from neve.plan.rewrite_groups import Footers, assign
-from neve.plan.rewrites import SORTED, RewriteRules, candidates, choose
+from neve.plan.rewrites import SORTED, Chosen, RewriteRules, candidates, choose, take
 from neve.plan.rows import sort_fields
-from neve.services.compaction import target_bytes
 from neve.services.context import Context
-from neve.services.rewrites.files import Writing, read_footers, writing_for
+from neve.services.rewrites.files import Writing, read_footers, target_bytes, writing_for
 
 ORDERED = "neve.ordered-by"
 """A snapshot says by it that its whole table was put in an order."""
@@ -72,13 +72,24 @@ def look_at(context: Context, request: RewriteRequest) -> Look:
     files = context.catalog.table_files(request.table)
     writing = writing_for(context, files)
     rules = _rules(context, request, files, writing)
-    chosen = choose(candidates(files), files.spec_id, rules)
+    return _planned(request, writing, rules, choose(candidates(files), files.spec_id, rules))
+
+
+def look_at_some(context: Context, files: TableFiles, paths: Collection[str], reason: Reason) -> Look:
+    """The same for files that somebody chose, which become as few as they can be in each partition."""
+    request = RewriteRequest(table=files.facts.name)
+    writing = writing_for(context, files)
+    rules = replace(_rules(context, request, files, writing), unite=True)
+    return _planned(request, writing, rules, take(candidates(files), files.spec_id, paths, reason))
+
+
+def _planned(request: RewriteRequest, writing: Writing, rules: RewriteRules, chosen: Chosen) -> Look:
     footers = (
         Footers(spark={}, shapes={}, encodable=frozenset(), options=writing.options)
         if rules.strategy in SORTED
         else read_footers(writing, [file for members, _ in chosen.work.values() for file in members])
     )
-    return Look(request, files, rules, assign(chosen, footers, rules), writing, footers.shapes)
+    return Look(request, writing.files, rules, assign(chosen, footers, rules), writing, footers.shapes)
 
 
 def _rules(context: Context, request: RewriteRequest, files: TableFiles, writing: Writing) -> RewriteRules:

@@ -21,6 +21,7 @@ class Done:
 
     groups: list[Group] = field(default_factory=list)
     files_written: int = 0
+    bytes_written: int = 0
     rows_deleted: int = 0
     commits: list[int] = field(default_factory=list)
     conflicts: int = 0

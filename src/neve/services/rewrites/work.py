@@ -44,6 +44,12 @@ class Made:
     def rows(self) -> int:
         return self.group.rows if self.job is None else self.job.rows
 
+    @property
+    def bytes(self) -> int:
+        if self.swap is not None:
+            return self.swap.new.file.bytes
+        return 0 if self.job is None else self.job.bytes
+
 
 @dataclass
 class Rewriting:

@@ -64,7 +64,7 @@ def gather(context: Context, now: datetime, memory: Memory, *, kinds: Container[
     `kinds` are those that a worker can do; the rest is for people.
     """
     tables = {facts.name: facts for facts in all_facts(context)}
-    directories = {table.name: table for table in _directories(context)}
+    directories = {table.name: table for table in all_directories(context)}
     definitions = definitions_in(tables.values())
     recent = context.store.refreshes.recent(RECENT)
     errands = [*_upkeep(context, now, memory, tables, directories)]
@@ -102,14 +102,6 @@ def duration_of(records: Sequence[RefreshRecord]) -> timedelta:
     """How long the next refresh is taken to last."""
     took = [row.refresh_end_time - row.refresh_start_time for row in records]
     return median_high(took) if took else UNKNOWN
-
-
-def _directories(context: Context) -> list[DirectoryTable]:
-    try:
-        return all_directories(context)
-    except NeveError as exc:  # one whose file cannot be read hides the others
-        context.tell(exc.message)
-        return []
 
 
 def _lags(

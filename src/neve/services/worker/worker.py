@@ -28,6 +28,7 @@ from neve.observe.log import Event, Level
 from neve.plan.agenda import Agenda, Job, plan_agenda
 from neve.plan.lag import REST
 from neve.services.context import Context
+from neve.services.lineage import job_of_worker
 from neve.services.worker.alerting import Alarm
 from neve.services.worker.choosing import chosen
 from neve.services.worker.facts import Known, Memory, gather
@@ -313,8 +314,14 @@ class _Doing:
         self._worker, self._job, self._id, self._claims = worker, job, job_id, claims
         self._context = worker._context
         self._started, self._began = self._context.clock(), time.monotonic()
+        self._told: Callable[[str, str | None], None] = lambda *_: None
 
     def do(self) -> None:
+        tables = [member.table for member in self._job.asked]
+        with job_of_worker(self._context, self._id, self._job.action, tables) as self._told:
+            self._do()
+
+    def _do(self) -> None:
         hands = Hands(context=self._context, landing=self._worker._memory.landing, tell=self.end)
         try:
             JOBS[self._job.kind](hands, self._job)
@@ -361,6 +368,7 @@ class _Doing:
             error_type=done.reason.code if done.reason and state != "succeeded" else None,
             detail=done.reason.detail if done.reason else None,
         )
+        self._told(state, done.reason.detail if done.reason else None)
         self._worker._outcomes.put(outcome)
 
     def end_all(self, state: str, reason: Reason, *, run_id: str | None = None, own: bool = True) -> None:

@@ -1,0 +1,124 @@
+"""Carrying out a planned compaction: write, commit, and do again what a writer changed in between, and only that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from neve.errors import CommitConflict
+from neve.model.rewrites import Group
+from neve.model.units import counted
+from neve.plan.rewrite_groups import cut_by_bytes
+from neve.plan.rewrites import SORTED, candidates
+from neve.services.context import Context
+from neve.services.look import RUN_ID
+from neve.services.rewrites.looking import ORDERED, Look
+from neve.services.rewrites.receipts import Done
+from neve.services.rewrites.work import Rewriting
+from neve.services.runs import Progress
+
+if TYPE_CHECKING:
+    from neve.engine.rewrites import Order
+
+ATTEMPTS = 5
+COMMIT_BYTES = 16 << 30
+"""So much is rewritten before it is committed, at most: what is done stays done when the rest fails."""
+
+PART = "neve.part"
+
+
+def carry_out(
+    context: Context,
+    look: Look,
+    run: Progress,
+    *,
+    again: Callable[[], Look],
+    check: Callable[[int], None] | None = None,
+) -> Done:
+    """Writes and commits what a look has planned; groups that lost to a writer are looked at `again`.
+
+    `check` hears the snapshot of each commit before anything more is done.
+
+    Raises:
+        CommitConflict: writers changed the same files again and again, and nothing could be committed.
+    """
+    done = Done()
+    for attempt in range(1, ATTEMPTS + 1):
+        lost = 0
+        for groups in cut_by_bytes(look.plan.groups, COMMIT_BYTES):
+            made = len(done.commits)
+            lost += _rewrite(context, look, groups, done, run)
+            if check is not None and len(done.commits) > made:
+                check(done.commits[-1])
+        if not lost:
+            break
+        done.conflicts += lost
+        if attempt < ATTEMPTS:
+            context.tell(
+                f"{counted(lost, 'group')} of files changed meanwhile; once more ({attempt + 1} of {ATTEMPTS})"
+            )
+            look = again()
+    else:
+        _give_up(look, done)
+    _drop_dangling(context, look, done)
+    return done
+
+
+def _give_up(look: Look, done: Done) -> None:
+    if not done.commits:
+        raise CommitConflict(
+            f"writers changed the same files of {look.request.table} {ATTEMPTS} times while they were compacted",
+            hint="try again when less is written, or part by part: --partition k=v",
+        )
+
+
+def _drop_dangling(context: Context, look: Look, done: Done) -> None:
+    """Deletes of several files outlive those that they were folded into; vectors, which are of one, do not."""
+    if all(delete.is_vector for group in done.groups for file in group.files for delete in file.deletes):
+        return
+    from neve.engine.session import fresh_session
+    from neve.engine.tidying import remove_dangling_deletes
+
+    with suppress(CommitConflict):  # the next compaction finds them
+        remove_dangling_deletes(fresh_session(context.session.spark), look.request.table)
+
+
+def _rewrite(context: Context, look: Look, groups: Sequence[Group], done: Done, run: Progress) -> int:
+    """Rewrites and commits some groups; how many lost to a writer. Those are as they were."""
+    summary = {RUN_ID: run.run_id, PART: str(len(done.commits))}
+    if look.rules.strategy in SORTED and look.rules.only is None and len(groups) == len(look.plan.groups):
+        summary[ORDERED] = look.order_label
+    with Rewriting(context, look.writing, look.rules, _order(look), look.shapes) as work:
+        work.make(groups)
+        while work.made:
+            try:
+                done.commits.append(work.commit(summary))
+                break
+            except CommitConflict:
+                changed = _changed(context, look)
+                if not work.drop(changed):
+                    work.drop(lambda _: True)
+        done.groups += [made.group for made in work.made]
+        done.files_written += sum(made.files for made in work.made)
+        done.bytes_written += sum(made.bytes for made in work.made)
+        done.rows_deleted += sum(made.group.rows - made.rows for made in work.made)
+        return len(groups) - len(work.made)
+
+
+def _changed(context: Context, look: Look) -> Callable[[Group], bool]:
+    """Whether files of a group are gone by now, or have other deletes than they had."""
+    now = {file.path: file.deletes for file in candidates(context.catalog.table_files(look.request.table))}
+    return lambda group: any(now.get(file.path) != file.deletes for file in group.files)
+
+
+def _order(look: Look) -> Order:
+    from neve.engine.rewrites import Order
+
+    strategy = look.rules.strategy
+    if strategy not in SORTED:
+        return Order()
+    if strategy == "sort":
+        terms = [(term.term.column, term.descending, term.nulls_first) for term in look.sort_by]
+        return Order(kind="sort", terms=tuple(terms))
+    return Order(kind=strategy, columns=tuple(term.term.column for term in look.sort_by))
