@@ -240,9 +240,7 @@ class AlertSettings(Section):
 class OpenLineageSettings(Section):
     """Who hears, by OpenLineage's specification, which run read and wrote which tables."""
 
-    url: OptionalWebhook = Field(
-        None, description="an address that takes events by POST, such as http://host:5000/api/v1/lineage"
-    )
+    url: OptionalWebhook = Field(None, description="where events are POSTed, such as http://host:5000/api/v1/lineage")
     api_key: OptionalSecret = Field(None, description="sent as a bearer token; better as NEVE_OPENLINEAGE__API_KEY")
     file: OptionalText = Field(None, description="a file that gets a line for each event; a path from the lake folder")
     namespace: Text = Field("neve", description="that of the lake's jobs and tables")
