@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh python    the virtual environment, from the lock file
 #   scripts/setup.sh spark     … with Java and Spark's jars (what the demo needs; the default)
-#   scripts/setup.sh tests     … with a PostgreSQL server (what the tests need)
+#   scripts/setup.sh tests     … with the jars for S3 and a PostgreSQL server (what the tests need)
 #
 # Python ≥ 3.11 is presumed. What else is missing comes by apt where we may use it; otherwise one sentence says what to
 # install. PYTHON=… chooses the interpreter, JAVA_HOME=… the Java.
@@ -117,6 +117,21 @@ setup_jars() {
 
 # --- PostgreSQL -----------------------------------------------------------------------------------------------------
 
+# What a lake needs that reads files on S3: asked for by any setting of `s3`.
+setup_s3() {
+    local key lake
+    key="$(cat "$STAMPS/jars")"
+    if done_before s3 "$key"; then
+        return 0
+    fi
+    say "fetching the jars for S3"
+    lake=$(mktemp -d)
+    scripts/run.sh neve init "$lake" >/dev/null
+    NEVE_S3__REGION=us-east-1 scripts/run.sh neve doctor --repair --lake "$lake"
+    rm -rf "$lake"
+    mark_done s3 "$key"
+}
+
 # The one thing the tests can do without: a suite that misses it says so in the last lines of `make test`.
 setup_postgres() {
     find_postgres >/dev/null && return 0
@@ -127,7 +142,7 @@ setup_postgres() {
 case "${1:-spark}" in
     python) steps=(python) ;;
     spark) steps=(python java jars) ;;
-    tests) steps=(python java jars postgres) ;;
+    tests) steps=(python java jars s3 postgres) ;;
     *) die "usage: scripts/setup.sh [python|spark|tests]" ;;
 esac
 for step in "${steps[@]}"; do

@@ -42,7 +42,7 @@ def kill_at(effects: int, deed: Deed, folder: Path) -> int:
     return process.exitcode
 
 
-def start(deed: Deed, folder: Path) -> Any:
+def start(deed: Deed, folder: Path | str) -> Any:
     """A deed in a process of its own, running."""
     process = _processes.Process(target=deed, args=(str(folder),))
     process.start()

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from neve.config import LoadedSettings, load_settings
-from neve.config.connections import arrow_s3, pyiceberg_properties, spark_catalog, table_defaults, uses_s3
+from neve.config.connections import arrow_s3, pyiceberg_properties, spark_catalog, spark_s3, table_defaults, uses_s3
 from neve.engine.conf import Launch, Machine, archive_name, read_machine, spark_conf
 from neve.engine.errors import from_java
-from neve.engine.jars import AVRO, AWS, ICEBERG, POSTGRESQL, SQLITE, coordinates, find_jars, ivy_folder
+from neve.engine.jars import AVRO, AWS, ICEBERG, POSTGRESQL, S3A, SQLITE, coordinates, find_jars, ivy_folder
 from neve.engine.java import Java, find_java, read_java
 from neve.errors import AlreadyExists, CommitConflict, JobFailed, NamespaceNotFound, SparkUnavailable, TableNotFound
 
@@ -107,6 +107,20 @@ def test_s3_speaks_to_spark_pyiceberg_and_arrow_alike(tmp_path: Path) -> None:
     assert theirs["uri"] == "https://host/api"
     assert theirs["s3.endpoint"] == "http://host:9000"
     assert theirs["s3.region"] == "eu-west-1"
+    plain = spark_s3(settings)
+    assert plain["spark.hadoop.fs.s3a.endpoint"] == "http://host:9000"
+    assert plain["spark.hadoop.fs.s3a.path.style.access"] == "true"
+    assert plain["spark.hadoop.fs.s3a.secret.key"] == "secret"
+    assert plain["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith("SimpleAWSCredentialsProvider")
+    for_a_while = loaded(tmp_path, s3__access_key_id="k", s3__secret_access_key="s", s3__session_token="t")
+    assert spark_s3(for_a_while)["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith(
+        "TemporaryAWSCredentialsProvider"
+    )
+    by_environment = spark_s3(loaded(tmp_path, s3__region="eu-west-1"))
+    assert by_environment["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith(".DefaultCredentialsProvider")
+    said = [name.removeprefix("spark.hadoop.fs.") for name in by_environment]
+    assert said == ["s3.impl", "s3a.endpoint.region", "s3a.aws.credentials.provider"]
+    assert spark_s3(loaded(tmp_path)) == {}
     arrow = arrow_s3(settings)
     assert arrow["endpoint_override"] == "host:9000"
     assert arrow["scheme"] == "http"
@@ -123,7 +137,8 @@ def test_properties_of_new_tables_follow_the_settings(tmp_path: Path) -> None:
 def test_the_jars_that_settings_need(tmp_path: Path) -> None:
     assert coordinates(loaded(tmp_path)) == (ICEBERG, AVRO, SQLITE)
     postgresql = loaded(tmp_path, catalog__type="postgresql", catalog__uri="postgresql://h/d", warehouse="s3://b/w")
-    assert coordinates(postgresql) == (ICEBERG, AVRO, POSTGRESQL, AWS)
+    assert coordinates(postgresql) == (ICEBERG, AVRO, POSTGRESQL, AWS, *S3A)
+    assert coordinates(loaded(tmp_path, s3__region="eu-west-1")) == (ICEBERG, AVRO, SQLITE, AWS, *S3A)
     assert coordinates(loaded(tmp_path, catalog__type="glue")) == (ICEBERG, AVRO, AWS)
     assert coordinates(loaded(tmp_path, spark__packages="g:a:1"))[-1] == "g:a:1"
 

@@ -98,7 +98,39 @@ def _s3_io(loaded: LoadedSettings) -> dict[str, str]:
 
 
 def uses_s3(loaded: LoadedSettings) -> bool:
+    """Whether Iceberg's tables lie on S3."""
     return loaded.warehouse_location.startswith("s3")
+
+
+def reaches_s3(loaded: LoadedSettings) -> bool:
+    """Whether Spark is made to read files on S3: the warehouse lies there, or the settings say something of `s3`."""
+    return uses_s3(loaded) or loaded.settings.s3 != S3Settings()
+
+
+def spark_s3(loaded: LoadedSettings) -> dict[str, str]:
+    """The `spark.hadoop.fs.s3a.…` settings, by which Spark reads plain files on S3."""
+    if not reaches_s3(loaded):
+        return {}
+    s3 = loaded.settings.s3
+    values = {
+        "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "fs.s3a.endpoint": s3.endpoint,
+        "fs.s3a.endpoint.region": s3.region,
+        "fs.s3a.path.style.access": "true" if s3.path_style else None,
+        "fs.s3a.access.key": _secret(s3.access_key_id),
+        "fs.s3a.secret.key": _secret(s3.secret_access_key),
+        "fs.s3a.session.token": _secret(s3.session_token),
+        "fs.s3a.aws.credentials.provider": _credentials_provider(s3),
+    }
+    return {f"spark.hadoop.{key}": value for key, value in values.items() if value}
+
+
+def _credentials_provider(s3: S3Settings) -> str:
+    """The keys of the settings, or else what the AWS environment gives to pyarrow too."""
+    if s3.access_key_id is None:
+        return "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+    kind = "SimpleAWSCredentialsProvider" if s3.session_token is None else "TemporaryAWSCredentialsProvider"
+    return f"org.apache.hadoop.fs.s3a.{kind}"
 
 
 def _s3_properties(s3: S3Settings) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from neve.directory.journal import HIDDEN, KEPT, LEDGER, SOURCES, STAGED, Journal, commit
 from neve.directory.storage import Storage
@@ -46,6 +47,12 @@ class Change:
         if path in self._publishes or final in self._publishes.values():
             raise AlreadyExists(f"{final} is published twice by one change")
         self._publishes[path] = final
+
+    def bring(self, source: Path, final: str) -> None:
+        """A local file leaves its place, is staged and published."""
+        staged = self.stage(final)
+        self._storage.bring(source, self._inside(staged))
+        self.publish(staged, final)
 
     def write(self, final: str, content: bytes) -> None:
         """A small file, staged and published."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from neve.config import LoadedSettings
 from neve.config.connections import arrow_s3
@@ -18,7 +18,8 @@ from neve.model.directories import DataFile
 from neve.plan.folders import is_ignored
 
 FileFormat = Literal["parquet", "csv"]
-_PATIENCE = 60.0
+_PATIENCE = 90.0
+"""Seconds; a lease of somebody who died is over before."""
 _ENDINGS = {"parquet": (".parquet", ".parq", ".pq"), "csv": (".csv", ".csv.gz")}
 
 
@@ -41,14 +42,22 @@ def open_directory(
     if "://" in place:
         if not place.startswith("s3"):
             raise Unsupported(f"cannot reach {place}", hint="a folder is a local path or s3://bucket/prefix")
-        remote = RemoteStorage(place.rstrip("/"), {} if settings is None else arrow_s3(settings))
-        return Directory(remote, lock or NoLock(place), format=format)
+        lock = lock or NoLock(place)
+        remote = RemoteStorage(place.rstrip("/"), {} if settings is None else arrow_s3(settings), lock.check)
+        return Directory(remote, lock, format=format)
     root = Path(place).expanduser().absolute()
     if create:
         _make(root)
     if not root.is_dir():
         raise NotFound(f"no folder {root}")
     return Directory(LocalStorage(root), lock or FolderLock(root, root / HIDDEN), format=format)
+
+
+class Seen(NamedTuple):
+    """What a folder holds at one moment; `ledger` is what it keeps about itself, None when nobody wrote any."""
+
+    files: list[DataFile]
+    ledger: bytes | None
 
 
 class Directory:
@@ -83,25 +92,30 @@ class Directory:
 
     def files(self) -> list[DataFile]:
         """The data files by path, with their sizes, as of one moment between two changes."""
-        with self.reading() as files:
-            return files
+        return self.look().files
+
+    def look(self) -> Seen:
+        """The data files and the ledger, as of one moment between two changes."""
+        with self._steady() as seen:
+            return seen
 
     @contextmanager
     def reading(self) -> Iterator[list[DataFile]]:
-        """The data files; those who change the folder through Névé wait until the block ends."""
+        """The data files; if the lock can do that, those who change the folder wait until the block ends."""
+        with self._steady() as seen:
+            yield seen.files
+
+    @contextmanager
+    def _steady(self) -> Iterator[Seen]:
         while True:
             with self._lock.reading():
                 if not self.storage.exists(JOURNAL):
-                    files = self._list()
-                    if not isinstance(self._lock, NoLock) or self._is_stable(files):
-                        yield files
+                    seen = self._see()
+                    if self._lock.halts_readers or self._is_stable(seen):
+                        yield seen
                         return
             if self.storage.exists(JOURNAL):
                 self._end_unfinished()
-
-    def ledger(self) -> bytes | None:
-        """What the folder keeps about itself; None when nobody wrote any."""
-        return self.storage.read(LEDGER) if self.storage.exists(LEDGER) else None
 
     @contextmanager
     def change(self, run_id: str, *, patience: float = 0.0) -> Iterator[Change]:
@@ -132,21 +146,23 @@ class Directory:
         if not self.storage.exists(JOURNAL):
             self.storage.clear(HIDDEN)
 
-    def _list(self) -> list[DataFile]:
-        return sorted(
+    def _see(self) -> Seen:
+        paths = dict(self.storage.walk())
+        files = sorted(
             DataFile(path=path, bytes=size)
-            for path, size in self.storage.walk()
+            for path, size in paths.items()
             if not any(map(is_ignored, path.split("/"))) and self._is_data(path)
         )
+        return Seen(files, self.storage.read(LEDGER) if LEDGER in paths else None)
 
     def _is_data(self, path: str) -> bool:
         """By the ending; Hive gives its Parquet files none."""
         name = path.rpartition("/")[2].lower()
         return name.endswith(_ENDINGS[self.format]) or (self.format == "parquet" and "." not in name)
 
-    def _is_stable(self, files: list[DataFile]) -> bool:
-        """Without a lock: nothing has moved while we looked."""
-        return not self.storage.exists(JOURNAL) and self._list() == files
+    def _is_stable(self, seen: Seen) -> bool:
+        """Without a lock: nothing has moved while we looked. A ledger names its run, so no two are alike."""
+        return not self.storage.exists(JOURNAL) and self._see() == seen
 
     def _end_unfinished(self) -> None:
         """A journal that its writer left; a living writer clears it before anyone else can look."""

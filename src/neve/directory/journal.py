@@ -75,16 +75,24 @@ def roll_forward(storage: Storage, journal: Journal) -> None:
     Files leave before new ones come: who looks in unasked may miss rows for a moment, but counts none twice.
     """
     coming = {final: staged for staged, final in journal.publishes.items()}
-    for source, kept in journal.keeps.items():
+
+    def keep(source: str, kept: str) -> None:
         waiting = source not in coming or (storage.exists(coming[source]) and not storage.exists(kept))
         if waiting and storage.exists(source):
             storage.move(source, kept)
-    for index, path in enumerate(journal.removals):
+
+    def put_away(path: str, trash: str) -> None:
         if path not in coming and storage.exists(path):
-            storage.move(path, f"{HIDDEN}/{journal.run_id}/trash/{index}")
-    for staged, final in journal.publishes.items():
+            storage.put_away(path, trash)
+
+    def publish(staged: str, final: str) -> None:
         if storage.exists(staged):
             storage.move(staged, final)
+
+    trash = f"{HIDDEN}/{journal.run_id}/trash"
+    storage.each(keep, journal.keeps.items())
+    storage.each(put_away, [(path, f"{trash}/{index}") for index, path in enumerate(journal.removals)])
+    storage.each(publish, journal.publishes.items())
     storage.sync_names([*coming, *journal.keeps, *journal.keeps.values(), *journal.removals])
     storage.remove(JOURNAL)
     storage.sync_names([JOURNAL])

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from neve.errors import LeaseHeld, NotFound, StorageError, Unsupported
 
@@ -23,6 +23,13 @@ _PAUSE = 0.02
 
 class Lock(Protocol):
     """`patience` in seconds; LeaseHeld is raised when it ends first."""
+
+    @property
+    def halts_readers(self) -> bool:
+        """Whether nobody looks while somebody swaps. Where not, who looks must look twice."""
+
+    def check(self) -> None:
+        """Before each step of a change: raises LeaseHeld when this writer overslept and lost its right to go on."""
 
     def writing(self, *, patience: float) -> AbstractContextManager[None]:
         """One writer at a time, from its first staged file until nothing of it is left."""
@@ -42,6 +49,10 @@ class FolderLock:
     hidden: Path
     patience: float = 600.0
     """How long a swap waits for those who look, and they for a swap."""
+    halts_readers: ClassVar[bool] = True
+
+    def check(self) -> None:
+        """The kernel takes this lock away from the dead alone."""
 
     @contextmanager
     def writing(self, *, patience: float) -> Iterator[None]:
@@ -103,6 +114,10 @@ class NoLock:
     """Nobody says who else writes: looking is allowed, writing is not."""
 
     location: str
+    halts_readers: ClassVar[bool] = False
+
+    def check(self) -> None:
+        """Nobody who may write asks."""
 
     def writing(self, *, patience: float) -> AbstractContextManager[None]:  # noqa: ARG002 - there is nothing to wait for
         raise Unsupported(

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, Protocol
 
 from neve.errors import Refused, StorageError
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
+
+
+_JOURNEYS = 16
+_BLOCK = 8 * 1024 * 1024
+_REQUEST_TIMEOUT = 300.0
+"""Seconds: S3 copies a large object before it answers."""
+_LARGEST_COPY = 5 * 1024**3
+"""From this size on S3 copies no object in one request."""
 
 
 class Storage(Protocol):
@@ -35,6 +45,15 @@ class Storage(Protocol):
 
     def move(self, source: str, target: str) -> None:
         """In one step where the storage can; a file at the target is replaced."""
+
+    def put_away(self, path: str, trash: str) -> None:
+        """Takes a file out of its place in one step; `trash` is where its bytes may wait for their end."""
+
+    def bring(self, source: Path, path: str) -> None:
+        """A local file moves here; whoever looks meanwhile may see a part of it."""
+
+    def each(self, act: Callable[[str, str], None], pairs: Iterable[tuple[str, str]]) -> None:
+        """One act for each pair of paths, in any order; several at once where each takes a journey."""
 
     def remove(self, path: str) -> None:
         """Gone already is no error."""
@@ -111,6 +130,17 @@ class LocalStorage:
             (self.root / target).parent.mkdir(parents=True, exist_ok=True)
             (self.root / source).replace(self.root / target)
 
+    def put_away(self, path: str, trash: str) -> None:
+        self.move(path, trash)
+
+    def bring(self, source: Path, path: str) -> None:
+        with _told("write", self.address(path)):
+            shutil.move(source, self.root / path)
+
+    def each(self, act: Callable[[str, str], None], pairs: Iterable[tuple[str, str]]) -> None:
+        for one, other in pairs:
+            act(one, other)
+
     def remove(self, path: str) -> None:
         with _told("remove", self.address(path)):
             (self.root / path).unlink(missing_ok=True)
@@ -172,16 +202,21 @@ class LocalStorage:
 
 @dataclass(frozen=True)
 class RemoteStorage:
-    """A prefix of a bucket. Objects come and go whole; a move is a copy and a removal, and folders do not exist."""
+    """A prefix of a bucket. Objects come and go whole; a move is a copy and a removal, and folders do not exist.
+
+    `guard` is asked before every step that changes something, and raises when this writer may not go on.
+    pyarrow leaves an empty object in the place of a folder whose last file it removes; they go where folders would.
+    """
 
     location: str
     s3: Mapping[str, str | bool]
+    guard: Callable[[], None] = lambda: None
 
     @cached_property
     def _filesystem(self) -> FileSystem:
         from pyarrow.fs import S3FileSystem
 
-        return S3FileSystem(**self.s3)
+        return S3FileSystem(**{"request_timeout": _REQUEST_TIMEOUT, **self.s3})
 
     def filesystem(self) -> tuple[FileSystem, str]:
         return self._filesystem, self.location.partition("://")[2].rstrip("/")
@@ -211,29 +246,72 @@ class RemoteStorage:
 
     def write(self, path: str, content: bytes) -> None:
         filesystem, root = self.filesystem()
+        self.guard()
         with _told("write", self.address(path)), filesystem.open_output_stream(f"{root}/{path}") as stream:
             stream.write(content)
 
     def move(self, source: str, target: str) -> None:
         filesystem, root = self.filesystem()
+        self.guard()
         with _told("move", self.address(source)):
-            filesystem.copy_file(f"{root}/{source}", f"{root}/{target}")
+            if filesystem.get_file_info(f"{root}/{source}").size < _LARGEST_COPY:
+                filesystem.copy_file(f"{root}/{source}", f"{root}/{target}")
+            else:
+                with filesystem.open_input_stream(f"{root}/{source}") as stream:
+                    self._upload(stream, target)
+            self.guard()
             filesystem.delete_file(f"{root}/{source}")
+
+    def put_away(self, path: str, trash: str) -> None:  # noqa: ARG002 - a removal is one step
+        self.remove(path)
+
+    def bring(self, source: Path, path: str) -> None:
+        self.guard()
+        with _told("write", self.address(path)), source.open("rb") as stream:
+            self._upload(stream, path)
+            source.unlink()
+
+    def _upload(self, stream: IO[bytes], path: str) -> None:
+        filesystem, root = self.filesystem()
+        with filesystem.open_output_stream(f"{root}/{path}") as target:
+            while block := stream.read(_BLOCK):
+                target.write(block)
+
+    def each(self, act: Callable[[str, str], None], pairs: Iterable[tuple[str, str]]) -> None:
+        with ThreadPoolExecutor(_JOURNEYS) as pool:
+            for done in [pool.submit(act, one, other) for one, other in pairs]:
+                done.result()
 
     def remove(self, path: str) -> None:
         filesystem, root = self.filesystem()
+        self.guard()
         with _told("remove", self.address(path)), suppress(FileNotFoundError):
             filesystem.delete_file(f"{root}/{path}")
 
     def make_folders(self, paths: Iterable[str]) -> list[str]:  # noqa: ARG002 - objects need none
         return []
 
-    def prune(self, folders: Iterable[str]) -> None:  # noqa: ARG002 - objects need none
-        return
+    def prune(self, folders: Iterable[str]) -> None:
+        for folder in sorted(set(folders) - {""}, key=len, reverse=True):
+            for each in (folder, *map(str, PurePosixPath(folder).parents)):
+                if each == "." or not self._clear_empty(each):
+                    break
+
+    def _clear_empty(self, folder: str) -> bool:
+        """Takes away what stands for a folder that holds nothing; whether it does."""
+        if self.is_used(folder):
+            return False
+        self.clear(folder)
+        return True
 
     def clear(self, folder: str) -> None:
-        for path, _ in list(self.walk(folder)):
-            self.remove(path)
+        from pyarrow.fs import FileType
+
+        filesystem, root = self.filesystem()
+        self.guard()
+        with _told("clear", self.address(folder)):
+            if filesystem.get_file_info(f"{root}/{folder}").type == FileType.Directory:
+                filesystem.delete_dir(f"{root}/{folder}")
 
     def is_used(self, folder: str) -> bool:
         return any(True for _ in self.walk(folder))

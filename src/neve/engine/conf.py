@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from neve.config import LoadedSettings
-from neve.config.connections import spark_catalog
+from neve.config.connections import spark_catalog, spark_s3
 from neve.engine.java import Java
 from neve.model.names import CATALOG
 
@@ -61,6 +61,7 @@ def spark_conf(loaded: LoadedSettings, launch: Launch) -> dict[str, str]:
         **_class_path(loaded, launch.jars),
         **({_LISTING_JOBS: "100000"} if is_local(loaded) else {}),
         **spark_catalog(loaded),
+        **spark_s3(loaded),
         **spark.conf,
     }
     return conf | {_JAVA_OPTIONS: " ".join([*_java_options(launch), spark.conf.get(_JAVA_OPTIONS, "")]).strip()}

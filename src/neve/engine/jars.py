@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from neve.config import LoadedSettings
-from neve.config.connections import uses_s3
+from neve.config.connections import reaches_s3
 from neve.errors import SparkUnavailable
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
@@ -16,6 +16,14 @@ AVRO = "org.apache.spark:spark-avro_2.13:4.1.1"  # not among the jars of PySpark
 SQLITE = "org.xerial:sqlite-jdbc:3.50.3.0"
 POSTGRESQL = "org.postgresql:postgresql:42.7.14"
 AWS = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
+S3A = (
+    "org.apache.hadoop:hadoop-aws:3.4.2",  # of the Hadoop that PySpark brings
+    "software.amazon.awssdk:apache-client:2.54.17",  # these two are of the AWS SDK that is in the bundle of Iceberg
+    "software.amazon.awssdk:s3-transfer-manager:2.54.17",
+)
+"""What Spark needs to read plain files on S3, beside Iceberg's bundle."""
+UNWANTED = ("software.amazon.awssdk:bundle", "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3")
+"""What Maven would bring along: the AWS SDK once more, with every service there is, 640 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +48,9 @@ def coordinates(loaded: LoadedSettings) -> tuple[str, ...]:
     """The Maven coordinates that these settings need."""
     settings = loaded.settings
     drivers = {"sqlite": (SQLITE,), "postgresql": (POSTGRESQL,)}.get(settings.catalog.type, ())
-    aws = (AWS,) if uses_s3(loaded) or settings.catalog.type == "glue" else ()
-    return (ICEBERG, AVRO, *drivers, *aws, *settings.spark.packages)
+    s3 = S3A if reaches_s3(loaded) else ()
+    aws = (AWS,) if s3 or settings.catalog.type == "glue" else ()
+    return (ICEBERG, AVRO, *drivers, *aws, *s3, *settings.spark.packages)
 
 
 def find_jars(loaded: LoadedSettings, env: Mapping[str, str]) -> Jars:

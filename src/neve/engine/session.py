@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from neve.config import LoadedSettings
 from neve.engine.conf import Launch, archive_name, is_local, read_machine, same_lake, spark_conf
 from neve.engine.interrupts import Handler, current_handler, give_back, quieten_py4j, take_over
-from neve.engine.jars import Jars, cache_folder, find_jars, ivy_folder
+from neve.engine.jars import UNWANTED, Jars, cache_folder, find_jars, ivy_folder
 from neve.engine.java import find_java
 from neve.errors import SparkUnavailable
 from neve.model.names import CATALOG
@@ -127,7 +127,11 @@ class Session:
         if not missing:
             return
         self._tell(f"fetching {len(missing)} jars, once: {', '.join(c.split(':')[1] for c in missing)}")
-        conf = {"spark.jars.packages": ",".join(missing), "spark.jars.ivy": str(ivy_folder(self._env))}
+        conf = {
+            "spark.jars.packages": ",".join(missing),
+            "spark.jars.excludes": ",".join(UNWANTED),
+            "spark.jars.ivy": str(ivy_folder(self._env)),
+        }
         _end_gateway(self._launch_gateway(conf))
         if still := self.jars().missing:
             raise SparkUnavailable(

@@ -21,7 +21,7 @@ from neve.model.units import Limit
 from neve.plan.ingest import check_dates, make_delivery, too_many_rejected
 from neve.services.context import Context
 from neve.services.descriptions import file_of
-from neve.services.landing import find_files
+from neve.services.landing import check_reach, find_files
 from neve.services.lineage import Reads
 from neve.services.runs import Progress
 from neve.services.specs import dataset_path, load_dataset, load_table_file
@@ -105,6 +105,8 @@ def _limit(text: str | int) -> Limit:
 def find_deliveries(context: Context, request: Request) -> list[Delivery]:
     """The files that were named, by the date they are for."""
     dataset = request.dataset or Dataset(name="as_is")
+    for source in request.sources:
+        check_reach(context, source)
     files = find_files(request.sources, context.catalog.files, source=dataset.source)
     dates = {file.path: _date_of(file.path, request) for file in files}
     check_dates(files, dates)

@@ -10,6 +10,7 @@ import glob
 import gzip
 import hashlib
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,10 +18,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from neve.catalog import Files
 from neve.catalog.files import local_path
-from neve.errors import InvalidInput, NotFound, StorageError
+from neve.config.connections import reaches_s3
+from neve.errors import ConfigError, InvalidInput, NotFound, StorageError
 from neve.model.batching import LandedFile
 from neve.model.dataset import SourceFormat
 from neve.model.ingest import FileFormat, SourceFile
+from neve.services.context import Context
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo
@@ -43,6 +46,7 @@ _UNFINISHED = (
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HEAD = 1024 * 1024
 _BLOCK = 8 * 1024 * 1024
+_WILDCARD = re.compile(r"[*?\[]")
 
 
 def find_files(sources: Sequence[str], files: Files, *, source: SourceFormat) -> list[SourceFile]:
@@ -56,6 +60,15 @@ def find_paths(sources: Sequence[str], files: Files) -> list[str]:
     if not paths:
         raise InvalidInput("no files to ingest", hint="give files, a folder or a pattern such as 'landing/*.csv'")
     return paths
+
+
+def check_reach(context: Context, path: str) -> None:
+    """Refuses files on S3 where Spark is not made to read them; which jars it has is decided when it starts."""
+    if _local_place(path) is None and not reaches_s3(context.loaded):
+        raise ConfigError(
+            f"{path}: the settings of this lake say nothing of S3, so Spark cannot read files there",
+            hint="set s3.region, or s3.endpoint, in neve.yaml",
+        )
 
 
 def look_at(paths: Sequence[str], files: Files) -> list[LandedFile]:
@@ -152,7 +165,7 @@ def _local_place(text: str) -> Path | None:
 def _expand(text: str, files: Files) -> Iterator[str]:
     place = _local_place(text)
     if place is None:
-        yield from files.list_files(text)
+        yield from _expand_remote(text, files)
     elif place.is_dir():
         yield from (str(path) for path in sorted(place.rglob("*")) if path.is_file() and _is_data(path, place))
     elif place.is_file():
@@ -161,6 +174,29 @@ def _expand(text: str, files: Files) -> Iterator[str]:
         yield from (path for path in matches if Path(path).is_file())
     else:
         raise NotFound(f"no such file or folder: {text}")
+
+
+def _expand_remote(text: str, files: Files) -> Iterator[str]:
+    fixed = _WILDCARD.split(text, maxsplit=1)[0]
+    folder = text if fixed == text else fixed.rpartition("/")[0]
+    found = [path for path in sorted(files.list_files(folder)) if path == text or _is_data(Path(path), Path(folder))]
+    if fixed != text:
+        wanted = re.compile(_glob_regex(text))
+        found = [path for path in found if wanted.fullmatch(path)]
+    if not found:
+        raise NotFound(f"no such file or folder: {text}")
+    yield from found
+
+
+def _glob_regex(pattern: str) -> str:
+    """A pattern of the shell as a regular expression.
+
+    >>> _glob_regex("s3://b/*/x?.csv"), bool(re.fullmatch(_glob_regex("b/**/[ab].csv"), "b/c/d/a.csv"))
+    ('s3://b/[^/]*/x[^/]\\.csv', True)
+    """
+    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    steps = re.split(r"(\*\*/|\*\*|\*|\?|\[[^]/]+\])", pattern)
+    return "".join(words.get(step) or (step if step.startswith("[") else re.escape(step)) for step in steps)
 
 
 def _is_data(path: Path, folder: Path) -> bool:

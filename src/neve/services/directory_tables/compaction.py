@@ -80,7 +80,7 @@ def _merge(job: Job, plan: PeriodPlan) -> CompactedPeriod:
     from neve.engine.directory_tables import merge
 
     standing = [plan.output] if plan.merge_into is not None else []
-    files = plain_files(job.table, job.found, [*standing, *plan.sources])
+    files = plain_files(job.context, job.table, job.found, [*standing, *plan.sources])
     shape = shape_of(job.context, job.table, job.found.ledger)
     written, rows = merge(job.spark, files, shape, job.spool / "period")
     size = written.stat().st_size

@@ -121,7 +121,7 @@ def _displace(job: Job, dates: Sequence[date], ledger: Ledger, shape: Shape) -> 
     periods: dict[str, LedgerPeriod] = {}
     for label, held in periods_holding(ledger, dates, job.found.files).items():
         entry = ledger.periods[label]
-        (file,) = plain_files(job.table, job.found, [entry.output])
+        (file,) = plain_files(job.context, job.table, job.found, [entry.output])
         written, rows = without_dates(job.spark, file, sorted(held), shape, job.spool / f"period-{label}")
         size = written.stat().st_size
         job.change.remove(entry.output)

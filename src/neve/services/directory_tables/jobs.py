@@ -34,9 +34,7 @@ class Job:
 
     def hand_over(self, written: Path, final: str) -> None:
         """A file that Spark wrote becomes part of the change."""
-        staged = self.change.stage(final)
-        shutil.move(written, staged)
-        self.change.publish(staged, final)
+        self.change.bring(written, final)
 
 
 @contextmanager
@@ -51,7 +49,7 @@ def at_work(context: Context, table: DirectoryTable, run_id: str) -> Iterator[Jo
             context=context,
             table=table,
             run_id=run_id,
-            found=contents_of(table, directory, directory.files()),
+            found=contents_of(table, directory),
             change=change,
             spool=spool,
             spark=spark,

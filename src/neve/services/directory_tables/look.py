@@ -124,7 +124,9 @@ def verify(context: Context, table: DirectoryTable) -> list[DateCount]:
         return compare(context, table.name, {})
     spark = plain_session(context.session.spark)
     return compare(
-        context, table.name, count_plain(spark, plain_files(table, found), shape_of(context, table, found.ledger))
+        context,
+        table.name,
+        count_plain(spark, plain_files(context, table, found), shape_of(context, table, found.ledger)),
     )
 
 
@@ -133,17 +135,17 @@ def frame(context: Context, table: DirectoryTable, spark: SparkSession) -> DataF
     from neve.engine.directory_tables import read_plain
 
     found = contents(context, table)
-    plain = plain_files(table, found)
+    plain = plain_files(context, table, found)
     ledger = found.ledger
     if not ledger.columns and plain:
-        ledger = ledger.with_columns(_inferred(spark, table, found))
+        ledger = ledger.with_columns(_inferred(context, spark, table, found))
     return read_plain(spark, plain, shape_of(context, table, ledger))
 
 
-def _inferred(spark: SparkSession, table: DirectoryTable, found: Contents) -> list[LedgerColumn]:
+def _inferred(context: Context, spark: SparkSession, table: DirectoryTable, found: Contents) -> list[LedgerColumn]:
     from neve.engine.directory_tables import infer_plain
 
-    columns = infer_plain(spark, plain_files(table, found), table.format)
+    columns = infer_plain(spark, plain_files(context, table, found), table.format)
     return [LedgerColumn(name=name, type=kind) for name, kind in columns if name != INGEST_DATE]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +11,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from neve.directory import Directory, open_directory
+from neve.catalog.files import canonical_folder, local_path
+from neve.directory import Directory, Seen, open_directory
 from neve.errors import AlreadyExists, ConfigError, NeveError, Refused, StoreError, Unsupported
 from neve.model.commands import neve
 from neve.model.directories import DataFile
@@ -22,6 +25,8 @@ from neve.model.tablefile import TableFile
 from neve.model.types import Field
 from neve.plan.directory_tables import check_names, day_files
 from neve.services.context import Context
+from neve.services.directory_tables.locks import LeaseLock
+from neve.services.landing import check_reach
 from neve.services.registry import forget_row, is_taken
 from neve.services.runs import receipt_of, recorded
 from neve.services.specs import load_table_file
@@ -110,7 +115,7 @@ def create(context: Context, path: Path, *, if_not_exists: bool = False) -> Rece
     check_names(described, [column.name for column in columns])
     with recorded(context, "create", name, plan={"base_path": location, "config_path": str(path)}) as run:
         directory = open_table(context, location, described, create=True)
-        ledger = _ledger(directory)
+        ledger = _ledger(location, directory.look())
         if ledger is None:
             ledger = Ledger(uuid=str(uuid.uuid4()), columns=entries(columns))
             with directory.change(run.run_id) as change:
@@ -161,28 +166,26 @@ def forget(context: Context, table: DirectoryTable, *, force: bool, dry_run: boo
 def open_table(context: Context, location: str, described: TableFile, *, create: bool = False) -> Directory:
     """The folder; what a process that died had begun in it is ended first."""
     kind: FileFormat = "csv" if described.storage.format == "csv" else "parquet"
-    return open_directory(location, context.loaded, format=kind, create=create)
+    lock = LeaseLock(context, location) if described.storage.type == "s3" else None
+    return open_directory(location, context.loaded, format=kind, lock=lock, create=create)
 
 
 def contents(context: Context, table: DirectoryTable) -> Contents:
     """What the folder holds now."""
-    directory = open_table(context, table.location, table.described)
-    with directory.reading() as files:
-        return contents_of(table, directory, files)
+    return contents_of(table, open_table(context, table.location, table.described))
 
 
-def contents_of(table: DirectoryTable, directory: Directory, files: Sequence[DataFile]) -> Contents:
-    ledger = _ledger(directory)
-    return Contents(ledger=ledger or Ledger(uuid=table.uuid), files=files)
+def contents_of(table: DirectoryTable, directory: Directory) -> Contents:
+    seen = directory.look()
+    return Contents(ledger=_ledger(directory.location, seen) or Ledger(uuid=table.uuid), files=seen.files)
 
 
 def place(context: Context, described: TableFile) -> str:
     """Where a table's folder lies: a relative path starts at the lake's folder."""
     path = described.storage.base_path or ""
     if described.storage.type == "s3":
-        raise Unsupported(
-            "directory tables on S3 are not supported yet", hint="use format: iceberg with an S3 warehouse"
-        )
+        check_reach(context, path)
+        return path.rstrip("/")
     return str((context.loaded.root / Path(path).expanduser()).resolve())
 
 
@@ -206,7 +209,9 @@ def shape_of(context: Context, table: DirectoryTable, ledger: Ledger) -> Shape:
     )
 
 
-def plain_files(table: DirectoryTable, found: Contents, paths: Sequence[str] | None = None) -> list[PlainFile]:
+def plain_files(
+    context: Context, table: DirectoryTable, found: Contents, paths: Sequence[str] | None = None
+) -> list[PlainFile]:
     """The files, or some of them, as Spark is to read them."""
     known = {day.path: day.date for day in day_files(table.described, found.files, found.ledger)}
     wanted = [file.path for file in found.files] if paths is None else list(paths)
@@ -214,23 +219,22 @@ def plain_files(table: DirectoryTable, found: Contents, paths: Sequence[str] | N
     return [
         PlainFile(
             path=f"{table.location}/{path}",
-            columns=_header(f"{table.location}/{path}") if table.format == "csv" else (),
+            columns=_header(context, f"{table.location}/{path}") if table.format == "csv" else (),
             day=known[path] if path in foreign else None,
         )
         for path in wanted
     ]
 
 
-def _header(path: str) -> tuple[str, ...]:
+def _header(context: Context, path: str) -> tuple[str, ...]:
     import csv
 
-    with Path(path).open(newline="", encoding="utf-8") as file:
-        return tuple(next(csv.reader(file), ()))
+    with context.catalog.files.open(path) as file, gzip.open(file) if path.endswith(".gz") else file as plain:
+        return tuple(next(csv.reader(io.TextIOWrapper(plain, encoding="utf-8", newline="")), ()))
 
 
-def _ledger(directory: Directory) -> Ledger | None:
-    content = directory.ledger()
-    return None if content is None else read_ledger(content, where=f"the ledger of {directory.location}")
+def _ledger(location: str, seen: Seen) -> Ledger | None:
+    return None if seen.ledger is None else read_ledger(seen.ledger, where=f"the ledger of {location}")
 
 
 def entries(columns: Sequence[Field]) -> tuple[LedgerColumn, ...]:
@@ -242,15 +246,15 @@ def entries(columns: Sequence[Field]) -> tuple[LedgerColumn, ...]:
 
 def _check_free(context: Context, location: str) -> None:
     """One folder, one table: neither another directory table nor an Iceberg one may lie in it."""
-    here = Path(location)
+    here = canonical_folder(location) + "/"
     for row in context.store.registry.list():
-        there = Path(row.base_path.removeprefix("file://"))
-        if here == there or here in there.parents or there in here.parents:
+        there = canonical_folder(row.base_path) + "/"
+        if here.startswith(there) or there.startswith(here):
             raise Refused(
                 f"{location} is the folder of {row.table_name}, or lies in it, or around it",
                 hint="give storage.base_path a folder of its own",
             )
-    if here.is_file():
+    if (path := local_path(location)) is not None and path.is_file():
         raise ConfigError(f"storage.base_path: {location} is a file")
 
 
