@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.table import StaticTable
 from tests.lake.lakes import V2, Cli, append, append_files, contents, facts, make, undo_words
 
-from neve.errors import InvalidInput, InvalidSchema
+from neve.errors import InvalidInput, InvalidSchema, NeveError
 from neve.lake import Lake
 from neve.services.specs import alterations_from_words
 
@@ -241,3 +241,16 @@ def test_all_changes_are_one_commit(table: Lake) -> None:
 def test_nothing_to_alter_is_said(table: Lake) -> None:
     with pytest.raises(InvalidInput, match="nothing to alter"):
         table.table("t").alter([])
+
+
+def test_fields_inside_lists_and_maps_are_added_and_taken_back(lake: Lake) -> None:
+    lake.tables.create("t", "l array<struct<a:int>>, m map<string,struct<a:int>>")
+    lake.table("t").alter(alterations_from_words(add=["m.value.b array<int>"]))
+    receipt = lake.table("t").alter(alterations_from_words(add=["l.element.b int"]))
+    assert columns(lake) == ["l array<struct<a:int,b:int>>", "m map<string,struct<a:int,b:array<int>>>"]
+    for path in ("l.element.B", "l.none.b", "m.key.b"):
+        with pytest.raises(NeveError):
+            lake.table("t").alter(alterations_from_words(add=[f"{path} int"]))
+    assert undo_words(receipt.undo) == [["table", "alter", "t", "--drop", "l.element.b"]]
+    lake.table("t").alter(alterations_from_words(drop=["l.element.b"]))
+    assert columns(lake)[0] == "l array<struct<a:int>>"

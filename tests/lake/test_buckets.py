@@ -103,7 +103,7 @@ def test_a_reader_never_sees_half_a_swap(s3_lake: Lake, bucket: Bucket) -> None:
     location = f"s3://{bucket.name}/d"
     directory = open_folder(s3_lake._context, location)
     seen: set[str] = set()
-    done = threading.Event()
+    done, looked = threading.Event(), threading.Event()
 
     def write() -> None:
         with Lake(s3_lake.root) as lake:
@@ -116,6 +116,8 @@ def test_a_reader_never_sees_half_a_swap(s3_lake: Lake, bucket: Bucket) -> None:
                     for number in range(6):
                         change.write(f"g{generation}-{number}.parquet", b"")
                     change.write_ledger(f"g{generation}".encode())
+                looked.wait(timeout=20)
+                looked.clear()
         done.set()
 
     thread = threading.Thread(target=write)
@@ -127,6 +129,7 @@ def test_a_reader_never_sees_half_a_swap(s3_lake: Lake, bucket: Bucket) -> None:
         )
         assert len(found.files) in (0, 6)
         seen.update(file.path for file in found.files[:1])
+        looked.set()
         assert thread.is_alive() or done.is_set()
         time.sleep(0.01)
     thread.join()

@@ -344,6 +344,31 @@ def test_a_column_that_is_a_folder_too_is_refused(spark_lake: Lake, namespace: s
         spark_lake.table(str(config)).ingest(source, date="2024-01-01")
 
 
+def test_nested_columns_lie_in_parquet_and_are_refused_in_csv(spark_lake: Lake, namespace: str, tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"id": 1, "s": {"a b": 2, "l": [{"x": "y"}]}}\n')
+    tables = {}
+    for kind in ("parquet", "csv"):
+        config = tmp_path / f"{kind}.yaml"
+        config.write_text(
+            f"name: {namespace}.{kind}\nstorage: {{base_path: {tmp_path}/{kind}, format: {kind}}}\nschema: evolve\n"
+        )
+        spark_lake.tables.create(str(config))
+        tables[kind] = spark_lake.table(str(config))
+    with pytest.raises(Unsupported, match="CSV has no form for it"):
+        tables["csv"].ingest(source, date="2024-01-01")
+    assert names(tables["csv"]) == ["_neve_ledger.json"]
+    table = tables["parquet"]
+    table.ingest(source, date="2024-01-01")
+    source.write_text('{"id": 2, "s": {"l": [{"z": 1}]}}\n')
+    table.ingest(source, date="2024-01-02")
+    expected_rows = [(1, 2, "y", None), (2, None, None, 1)]
+    asked = "SELECT id, s.`a b`, s.l[0].x, s.l[0].z FROM parquet ORDER BY id"
+    assert [tuple(row) for row in table.query(asked).collect()] == expected_rows
+    assert (table.compact("2024-01").rows, table.compact("2024-01").run_id) == (2, None)
+    assert [tuple(row) for row in table.query(asked).collect()] == expected_rows
+
+
 SCRIPT = """
 import os, signal, sys
 from neve import Lake

@@ -11,8 +11,9 @@ import pytest
 from examples.sales.generate import write_day
 from tests.spark.sales import DATASET, Rows, model
 
-from neve.errors import CheckFailed, InvalidInput, NotFound, Refused, Unsupported
+from neve.errors import CheckFailed, InvalidInput, InvalidSchema, NotFound, Refused, Unsupported
 from neve.lake import Lake, LakeTable
+from neve.model.ingest import IngestReceipt
 from neve.services.look import RUN_ID
 
 
@@ -277,14 +278,77 @@ def test_a_missing_file_is_not_found(sales: LakeTable, tmp_path: Path) -> None:
         sales.ingest(tmp_path / "none.csv", date="2024-01-01")
 
 
-def test_nested_columns_are_refused_rather_than_turned_into_text(
+def test_nested_columns_are_loaded_and_their_new_fields_are_refused_or_added(
     spark_lake: Lake, namespace: str, tmp_path: Path
 ) -> None:
-    config = tmp_path / "t.yaml"
+    """JSON lines and parquet; structs, lists and maps; what does not fit is rejected or refused, never cut."""
+    config, source = tmp_path / "t.yaml", tmp_path / "in.jsonl"
     config.write_text(f"name: {namespace}.nested\nstorage: {{format: iceberg}}\n")
     spark_lake.tables.create(str(config))
-    spark_lake.spark.sql("SELECT 1 AS id, named_struct('a', 2) AS s").write.parquet(str(tmp_path / "in"))
     table = spark_lake.table(str(config))
-    with pytest.raises(Unsupported, match="nested columns yet: s"):
-        table.ingest(tmp_path / "in", date="2024-01-01")
-    assert [column.name for column in table.show().columns] == ["_ingest_date"]
+
+    def load(day: int, *lines: str) -> IngestReceipt:
+        source.write_text("\n".join(lines))
+        return table.ingest(source, date=f"2024-01-0{day}")
+
+    def rows(day: int) -> list[str]:
+        found = spark_lake.sql(
+            f"SELECT to_json(struct(* EXCEPT (_ingest_date))) FROM {namespace}.nested "
+            f"WHERE _ingest_date = '2024-01-0{day}'"
+        )
+        return sorted(row[0] for row in found.collect())
+
+    load(1, '{"id": 1, "s": {"a": 2, "t": ["x", null]}, "l": [{"k": 1.5}, {"k": 2}]}', '{"id": 2}')
+    types = {column.name: column.type for column in table.show().columns}
+    assert types == {
+        "id": "bigint", "l": "array<struct<k:double>>", "s": "struct<a:bigint,t:array<string>>", "_ingest_date": "date"
+    }  # fmt: skip
+    assert [json.loads(row) for row in rows(1)] == [
+        {"id": 1, "l": [{"k": 1.5}, {"k": 2.0}], "s": {"a": 2, "t": ["x", None]}}, {"id": 2}
+    ]  # fmt: skip
+
+    with pytest.raises(Refused, match=r"has no column l.element.n, s.b, which the files have") as refused:
+        load(2, '{"id": 3, "s": {"a": 4, "b": true}, "l": [{"n": "y"}]}')
+    assert "--add 'l.element.n string' --add 's.b boolean'" in (refused.value.hint or "")
+    receipt = load(2, '{"id": 3, "s": {"a": 4.5}}', '{"id": 4, "s": "no"}', '{"id": 5, "s": {"a": 6}}')
+    assert (receipt.rows_ingested, receipt.rejected_by_rule) == (1, {"malformed": 2})
+    assert [json.loads(row) for row in rows(2)] == [{"id": 5, "s": {"a": 6}}]
+    assert len(spark_lake.sql(f"SELECT * FROM {namespace}.nested__rejected WHERE raw LIKE '%id%'").collect()) == 2
+    with pytest.raises(InvalidSchema, match="id is array<bigint> in the files, but bigint in the table"):
+        load(3, '{"id": [1]}')
+
+    config.write_text(config.read_text() + "schema: evolve\n")
+    load(3, '{"id": 6, "s": {"a": 4, "b": true}, "l": [{"n": "y"}], "m": {"u": {"v": 1}}}')
+    assert [json.loads(row) for row in rows(3)] == [
+        {"id": 6, "l": [{"n": "y"}], "s": {"a": 4, "b": True}, "m": {"u": {"v": 1}}}
+    ]
+    assert len(rows(1)) == 2
+    assert json.loads(rows(1)[0])["s"] == {"a": 2, "t": ["x", None]}
+
+    spark_lake.spark.sql(
+        "SELECT 7 AS id, named_struct('c', date'2024-01-01', 'a', 8) AS s, "
+        "array(named_struct('k', float(1)), NULL) AS l"
+    ).write.parquet(str(tmp_path / "typed/1"))
+    spark_lake.spark.sql("SELECT 9 AS id, map('k', named_struct('x', 1)) AS n").write.parquet(str(tmp_path / "typed/2"))
+    table.ingest(tmp_path / "typed", date="2024-01-04")
+    assert [json.loads(row) for row in rows(4)] == [
+        {"id": 7, "l": [{"k": 1.0}, None], "s": {"a": 8, "c": "2024-01-01"}}, {"id": 9, "n": {"k": {"x": 1}}}
+    ]  # fmt: skip
+    with pytest.raises(Unsupported, match=r"s\.c is date, which is not read exactly"):
+        load(5, '{"id": 9, "s": {"c": "2024-01-01"}}')
+
+
+def test_fields_that_a_failed_load_added_go_again(spark_lake: Lake, namespace: str, tmp_path: Path) -> None:
+    config, source = tmp_path / "t.yaml", tmp_path / "in.jsonl"
+    config.write_text(
+        f"name: {namespace}.t\nstorage: {{format: iceberg}}\ncolumns: {{s: 'struct<a:int>'}}\nschema: evolve\n"
+    )
+    spark_lake.tables.create(str(config))
+    source.write_text('{"s": {"a": 1, "b": 2}}\n{"s": "bad"}\n')
+    table = spark_lake.table(str(config))
+    with pytest.raises(CheckFailed, match="1 of 2 rows"):
+        table.ingest(source, date="2024-01-01", max_rejected=0)
+    assert [(column.name, column.type) for column in table.show().columns] == [
+        ("s", "struct<a:int>"),
+        ("_ingest_date", "date"),
+    ]

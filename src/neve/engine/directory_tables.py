@@ -17,7 +17,7 @@ from neve.errors import CheckFailed, Unsupported
 from neve.model.directory_tables import FileFormat, PlainFile, Shape
 from neve.model.ingest import INGEST_DATE
 from neve.model.names import quote
-from neve.model.types import Primitive
+from neve.model.types import Primitive, spelled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -165,7 +165,7 @@ def _shaped(
     there = {name.casefold() for name in (*screened.work.columns, *first)}
     columns = [
         (f.col(quote(column.name)) if column.name.casefold() in there else f.lit(None))
-        .cast(str(column.type))
+        .cast(spelled(column.type))
         .alias(column.name)
         for column in shape.columns
     ]

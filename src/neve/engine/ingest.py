@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from neve.engine.errors import translated
-from neve.engine.reading import CORRUPT, SOURCE_FILE, SOURCE_LINE, file_by_file, read_rows
+from neve.engine.reading import CORRUPT, SOURCE_FILE, SOURCE_LINE, file_by_file, model_type, read_rows, source_columns
 from neve.engine.staging import Branch
 from neve.model.dataset import SourceFormat, is_own_name
 from neve.model.ingest import INGEST_DATE, SUMMARY, IngestPlan, SourceFile
 from neve.model.layout import SortField
 from neve.model.names import TableName, quote
+from neve.model.types import Field, Type
 from neve.sql.dates import count_dates, delete_dates, select_dates
 
 if TYPE_CHECKING:
@@ -45,27 +46,29 @@ class Work:
 
     files: Mapping[SourceFile, date]
     source: SourceFormat
+    json_types: Mapping[str, Type]
+    """What each column of JSON lines is read as."""
+    reshaped: Mapping[str, str]
+    """Expressions that bring nested columns of typed files into the form that the table has."""
     cleaning: Cleaning
     columns: tuple[str, ...]
     validations: tuple[Validation, ...]
 
 
-def infer_columns(spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat) -> list[tuple[str, str]]:
-    """Names and types of the files' columns, for the first ingest into a table that has none."""
+def infer_columns(spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat) -> list[Field]:
+    """The files' columns and their types, for the first ingest into a table that has none."""
     with translated():
         paths = [file.path for file in files]
-        reader = spark.read.format(files[0].format)
+        reader = spark.read.format(files[0].format).option("mergeSchema", "true")
         if files[0].format == "csv":
             reader = reader.options(header=source.header is not False, inferSchema=True, sep=source.delimiter or ",")
-        return [(field.name, field.dataType.simpleString()) for field in reader.load(paths).schema.fields]
+        return [Field(field.name, model_type(field.dataType)) for field in reader.load(paths).schema.fields]
 
 
-def source_columns(spark: SparkSession, work_files: Mapping[SourceFile, date], source: SourceFormat) -> list[str]:
-    """The columns that the files have, all together; csv files have said so already."""
-    if all(file.header is not None for file in work_files):
-        return list(dict.fromkeys(name for file in work_files for name in file.header or ()))
+def columns_of(spark: SparkSession, files: Collection[SourceFile], source: SourceFormat) -> Mapping[str, Type | None]:
+    """The columns that the files have, all together, with the types of those that are nested."""
     with translated():
-        return [name for name in read_rows(spark, work_files, source).columns if not is_own_name(name)]
+        return source_columns(spark, files, source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ def screen(spark: SparkSession, work: Work) -> Screened:
     from pyspark.sql import functions as f
 
     seen, seen_raw = Observation(), Observation()
-    raw = read_rows(spark, work.files, work.source).observe(
+    raw = _raw_rows(spark, work).observe(
         seen_raw, f.count(f.lit(1)).alias("rows"), f.count_if(f.col(CORRUPT).isNotNull()).alias("malformed")
     )
     broken = [f.count_if(f.array_contains(_REJECTED, rule)) for rule in work.cleaning.rules]
@@ -131,7 +134,7 @@ def write_rejected(
     from pyspark.sql import functions as f
 
     with translated(), file_by_file(spark):
-        raw = read_rows(spark, work.files, work.source, with_lines=True)
+        raw = _raw_rows(spark, work, with_lines=True)
         rejected = _cleaned(spark, raw, work.cleaning).where(f.size(_REJECTED) > 0)
         kept = rejected.select(
             *_origin(run_id), f.col(_REJECTED).alias("rules"), f.col(_RAW).cast("string").alias("raw")
@@ -146,6 +149,13 @@ def write_rejected(
         for key, value in summary.items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.append()
+
+
+def _raw_rows(spark: SparkSession, work: Work, *, with_lines: bool = False) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    rows = read_rows(spark, work.files, work.source, json_types=work.json_types, with_lines=with_lines)
+    return rows.withColumns({name: f.expr(sql) for name, sql in work.reshaped.items()}) if work.reshaped else rows
 
 
 def _as_json(raw: DataFrame) -> Column:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from functools import reduce
@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Any
 from neve.errors import InvalidName
 from neve.model.dataset import SourceFormat, is_own_name
 from neve.model.ingest import INGEST_DATE, SourceFile
+from neve.model.names import quote
+from neve.model.types import Field, ListOf, MapOf, Struct, Type, spelled
+from neve.sql.columns import parse_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 SOURCE_FILE, SOURCE_LINE = "_source_file", "_source_line"
 CORRUPT = "_neve_corrupt"
@@ -26,37 +30,101 @@ _PLACE_IN_TASK = (1 << 33) - 1
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./=,@+~-]*")
 
 
+def source_columns(spark: SparkSession, files: Collection[SourceFile], source: SourceFormat) -> dict[str, Type | None]:
+    """The columns that the files have, all together; with the types of those that are nested."""
+    found: dict[str, Type | None] = {}
+    for members in _groups(files).values():
+        if members[0].header is not None:
+            columns: dict[str, Type | None] = dict.fromkeys(members[0].header)
+        else:
+            fields = _outline(spark, members, source).schema.fields
+            columns = {field.name: _nested_type(field.dataType) for field in fields if field.name != CORRUPT}
+        _check_names(columns)
+        found |= {name: kind for name, kind in columns.items() if name not in found}
+    return found
+
+
 def read_rows(
     spark: SparkSession,
     files: Mapping[SourceFile, date],
     source: SourceFormat,
     *,
+    json_types: Mapping[str, Type],
     with_lines: bool = False,
 ) -> DataFrame:
-    """Raw rows of all files: csv and json as text, the others typed; plus file, line (if wanted) and ingest date.
+    """Raw rows of all files: csv as text, json by the types given, the others typed; plus file, line (if wanted), date.
 
     Files are read in groups of equal format and header: Spark would read a csv file by the header of another one.
     """
-    groups: dict[tuple[str, tuple[str, ...] | None], list[SourceFile]] = defaultdict(list)
-    for file in files:
-        groups[file.format, file.header].append(file)
     frames = [
-        _placed(spark, _scan(spark, members, source), {file: files[file] for file in members}, with_lines=with_lines)
-        for members in groups.values()
+        _placed(
+            spark,
+            _scan(spark, members, source, json_types),
+            {file: files[file] for file in members},
+            with_lines=with_lines,
+        )
+        for members in _groups(files).values()
     ]
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
 
-def _scan(spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat) -> DataFrame:
-    paths = [file.path for file in files]
+def _groups(files: Iterable[SourceFile]) -> dict[tuple[str, tuple[str, ...] | None], list[SourceFile]]:
+    groups: dict[tuple[str, tuple[str, ...] | None], list[SourceFile]] = defaultdict(list)
+    for file in files:
+        groups[file.format, file.header].append(file)
+    return groups
+
+
+def _scan(
+    spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat, json_types: Mapping[str, Type]
+) -> DataFrame:
     if files[0].format == "csv":
-        return _scan_csv(spark, paths, files[0].header or (), source)
+        return _scan_csv(spark, [file.path for file in files], files[0].header or (), source)
     if files[0].format == "json":
-        options = _given(encoding=source.encoding, multiLine=source.multiline)
-        return spark.read.json(
-            paths, primitivesAsString=True, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, **options
-        )
-    return spark.read.format(files[0].format).load(paths)
+        typed = [f"{quote(name)} {spelled(kind)}" for name, kind in json_types.items()]
+        return _scan_json(spark, files, source, schema=", ".join([*typed, f"{CORRUPT} string"]))
+    return _outline(spark, files, source)
+
+
+def _outline(spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat) -> DataFrame:
+    """Files that bring their own columns; each may have others."""
+    if files[0].format == "json":
+        return _scan_json(spark, files, source)
+    reader = spark.read.format(files[0].format).option("mergeSchema", "true")
+    return reader.load([file.path for file in files])
+
+
+def _scan_json(
+    spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat, schema: str | None = None
+) -> DataFrame:
+    options = _given(schema=schema, encoding=source.encoding, multiLine=source.multiline)
+    paths = [file.path for file in files]
+    return spark.read.json(paths, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, **options)
+
+
+def _nested_type(kind: DataType) -> Type | None:
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    return model_type(kind) if isinstance(kind, ArrayType | MapType | StructType) else None
+
+
+def model_type(kind: DataType) -> Type:
+    """A type of Spark in our words."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return Struct(tuple(Field(field.name, model_type(field.dataType)) for field in kind.fields))
+    if isinstance(kind, ArrayType):
+        return ListOf(model_type(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapOf(model_type(kind.keyType), model_type(kind.valueType))
+    return parse_type(kind.simpleString())
+
+
+def _check_names(names: Iterable[str]) -> None:
+    for name in names:
+        if is_own_name(name):
+            raise InvalidName(f"the files have a column {name!r}, a name that Névé keeps for itself", hint="rename it")
 
 
 def _scan_csv(spark: SparkSession, paths: list[str], header: Sequence[str], source: SourceFormat) -> DataFrame:
@@ -87,9 +155,6 @@ def _placed(spark: SparkSession, rows: DataFrame, dates: Mapping[SourceFile, dat
     """Adds where each row came from. The dates travel as a small table beside the rows, one line per file."""
     from pyspark.sql import functions as f
 
-    for name in rows.columns:
-        if is_own_name(name) and name != CORRUPT:
-            raise InvalidName(f"the files have a column {name!r}, a name that Névé keeps for itself", hint="rename it")
     names = {_url(spark, file.path): (file.path, day) for file, day in dates.items()}
     places = spark.createDataFrame(
         [(url, path, day) for url, (path, day) in names.items()],

@@ -17,7 +17,7 @@ from neve.model.compaction import CompactedPeriod
 from neve.model.ingest import INGEST_DATE, Held
 from neve.model.names import quote
 from neve.model.periods import parse_period
-from neve.model.types import Field
+from neve.model.types import Field, spelled
 
 VERSION = 1
 FileFormat = Literal["parquet", "csv"]
@@ -87,6 +87,11 @@ class Ledger(Entry):
         kept = {label: entry for label, entry in self.periods.items() if label not in set(without)}
         return self._but(periods=dict(sorted({**kept, **periods}.items())))
 
+    def with_types(self, columns: Iterable[LedgerColumn]) -> Ledger:
+        """Other types for columns that are there already."""
+        types = {column.name: column for column in columns}
+        return self._but(columns=tuple(types.get(column.name, column) for column in self.columns))
+
     def with_columns(self, columns: Iterable[LedgerColumn]) -> Ledger:
         return self._but(columns=(*self.columns, *columns))
 
@@ -134,5 +139,5 @@ class Shape:
 
     @property
     def ddl(self) -> str:
-        typed = [f"{quote(column.name)} {column.type}" for column in self.columns]
+        typed = [f"{quote(column.name)} {spelled(column.type)}" for column in self.columns]
         return ", ".join([*typed, f"{INGEST_DATE} date"])

@@ -162,12 +162,17 @@ def find_column(columns: tuple[Field, ...], path: str) -> Field:
     )
 
 
-def walk(columns: tuple[Field, ...], prefix: str = "") -> Iterator[tuple[str, Field]]:
-    """Every column and struct field with its dotted path."""
+def walk(columns: tuple[Field, ...], prefix: str = "", *, into_lists: bool = False) -> Iterator[tuple[str, Field]]:
+    """Every column and struct field with its dotted path; if wanted, also what lists and maps hold."""
     for column in columns:
         yield prefix + column.name, column
-        if isinstance(column.type, Struct):
-            yield from walk(column.type.fields, f"{prefix}{column.name}.")
+        match column.type:
+            case Struct(fields):
+                yield from walk(fields, f"{prefix}{column.name}.", into_lists=into_lists)
+            case ListOf(element) if into_lists:
+                yield from walk((Field("element", element),), f"{prefix}{column.name}.", into_lists=True)
+            case MapOf(_, value) if into_lists:
+                yield from walk((Field("value", value),), f"{prefix}{column.name}.", into_lists=True)
 
 
 def _check_distinct(columns: tuple[Field, ...], prefix: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from neve.errors import InvalidSchema
+from neve.model.names import quote
 
 # Iceberg's word → the word that Spark SQL users know.
 _SHOWN = {
@@ -69,6 +70,23 @@ class Struct:
 
 
 Type = Primitive | ListOf | MapOf | Struct
+
+
+def spelled(kind: Type) -> str:
+    """A type as Spark SQL reads it back, names quoted; what must not be NULL is left to the table.
+
+    >>> spelled(Struct((Field("a b", ListOf(Primitive("long"))),)))
+    'struct<`a b`:array<bigint>>'
+    """
+    match kind:
+        case Struct(fields):
+            return f"struct<{','.join(f'{quote(field.name)}:{spelled(field.type)}' for field in fields)}>"
+        case ListOf(element):
+            return f"array<{spelled(element)}>"
+        case MapOf(key, value):
+            return f"map<{spelled(key)},{spelled(value)}>"
+        case Primitive():
+            return str(kind)
 
 
 def to_iceberg(kind: Type, new_id: Callable[[], int]) -> IcebergJson:

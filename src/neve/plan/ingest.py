@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
-from neve.errors import InvalidInput, InvalidSchema, Unsupported
+from neve.errors import InvalidInput, InvalidSchema
 from neve.model.facts import TableFacts
 from neve.model.ingest import SUMMARY, DatePlan, Delivery, Held, IngestPlan, SourceFile
 from neve.model.names import TableName
 from neve.model.results import Reason
-from neve.model.types import Field, Primitive
+from neve.model.types import Field
 from neve.model.units import Limit
 from neve.plan.tables import holds_all_of
 
@@ -82,16 +82,6 @@ def check_fits(table: TableName, column: Field, held: Field) -> None:
         f"{column.name} is cleaned to {column.type}, but {table} has it as {held.type}",
         hint=f"give it the type {held.type} in the dataset config",
     )
-
-
-def refuse_nested(columns: Sequence[Field]) -> None:
-    """Cleaning makes text of a nested value; without a config that asks for it, that would change data silently."""
-    nested = [column.name for column in columns if not isinstance(column.type, Primitive)]
-    if nested:
-        raise Unsupported(
-            f"ingest cannot load nested columns yet: {', '.join(nested)}",
-            hint="list the columns to load in a dataset config, or load the files with neve sql --write",
-        )
 
 
 def check_dates(files: Sequence[SourceFile], dates: Mapping[str, date | None]) -> None:

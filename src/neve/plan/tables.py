@@ -195,7 +195,7 @@ def check_alterations(facts: TableFacts, alterations: Sequence[Alteration], used
                 _refuse_taken(facts, _renamed(path, new_name), but=path)
                 _refuse_reserved(new_name if "." not in path else "")
             case DropColumn(path):
-                find_column(facts.columns, path)
+                _check_place(facts, path)
                 _refuse_used(facts, path, used_to_partition)
             case SetPartitioning(transforms):
                 known = _check_terms(facts, alterations, [item.column for item in transforms])
@@ -277,11 +277,17 @@ def _renamed(path: str, new_name: str) -> str:
 def _check_addition(facts: TableFacts, parent: str, column: Field) -> None:
     full = f"{parent}.{column.name}" if parent else column.name
     if parent:
-        find_column(facts.columns, parent)
+        _check_place(facts, parent)
     _refuse_taken(facts, full)
     _refuse_reserved(column.name if not parent else "")
     if column.required:
         raise InvalidSchema(f"a column added to a table cannot be NOT NULL: {full}", hint="add it as nullable")
+
+
+def _check_place(facts: TableFacts, path: str) -> None:
+    """A column, or a field at any depth, inside lists and maps too."""
+    if path not in dict(walk(facts.columns, into_lists=True)):
+        find_column(facts.columns, path)
 
 
 def _refuse_reserved(name: str) -> None:
@@ -290,7 +296,7 @@ def _refuse_reserved(name: str) -> None:
 
 
 def _refuse_taken(facts: TableFacts, full: str, *, but: str | None = None) -> None:
-    if any(known.lower() == full.lower() for known, _ in walk(facts.columns) if known != but):
+    if any(known.lower() == full.lower() for known, _ in walk(facts.columns, into_lists=True) if known != but):
         raise InvalidSchema(f"{facts.name} already has a column {full}", hint="Spark SQL does not tell cases apart")
 
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 
-from neve.engine.ingest import Work, infer_columns, source_columns
-from neve.errors import Refused
+from neve.engine.ingest import Work, columns_of, infer_columns
+from neve.errors import Refused, Unsupported
 from neve.model.commands import neve
 from neve.model.dataset import Dataset, DatasetColumn
-from neve.model.ingest import INGEST_DATE, SourceFile, rejected_name
-from neve.model.names import TableName
+from neve.model.ingest import INGEST_DATE, FileFormat, SourceFile, rejected_name
+from neve.model.names import TableName, quote
 from neve.model.specs import AddColumn, DropColumn, TableSpec
-from neve.model.types import Field, Primitive
-from neve.plan.ingest import check_fits, refuse_nested
+from neve.model.types import Field, Primitive, Type, spelled
+from neve.plan.ingest import check_fits
+from neve.plan.nested import as_text, check_parsed, extend
 from neve.services.changes import create_table
 from neve.services.context import Context
 from neve.services.specs import INGEST_COLUMN
 from neve.sql.cleaning import build_cleaning, build_validations
-from neve.sql.columns import parse_columns, parse_type
+from neve.sql.columns import parse_columns
+from neve.sql.nested import reshape
 
 _REJECTED_COLUMNS = (
     "run_id string not null, ingest_date date, source_file string, source_line bigint, rules array<string>, raw string"
@@ -29,10 +31,20 @@ _REJECTED_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How files go into a table, and the columns that the table lacks for it."""
+    """How files go into a table, and the columns and the fields of nested columns that the table lacks for it."""
 
     work: Work
     missing: tuple[Field, ...]
+    inside: tuple[AddColumn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Nesting:
+    """Nested columns of the files, by their names there: as they are, and as the table is to have them."""
+
+    found: Mapping[str, Type]
+    wanted: Mapping[str, Type]
+    inside: tuple[AddColumn, ...] = ()
 
 
 def fit(
@@ -48,20 +60,26 @@ def fit(
     spark = context.session.spark
     own = [column for column in known if column.name != INGEST_DATE]
     source = (dataset or Dataset(name="as_is")).source
-    present = source_columns(spark, files, source)
-    config = dataset
+    present = columns_of(spark, files, source)
+    found = {column: kind for column, kind in present.items() if kind is not None}
+    config, nesting = dataset, _Nesting(found=found, wanted={})
     if config is None or not config.columns:
-        config = _derived(config, own or _inferred(context, files, source), present)
-    cleaning = build_cleaning(config, present)
-    missing = _missing(name, known, cleaning.columns, first=not own, evolve=evolve)
+        columns = own or _inferred(context, files, source)
+        nesting = _nest(columns, present, {file.format for file in files})
+        config = _derived(config, columns, present, nesting)
+    cleaning = build_cleaning(config, [_raw_column(column, nesting) for column in present])
+    missing = _missing(name, known, cleaning.columns, nesting, first=not own, evolve=evolve)
+    text = Primitive("string")
     work = Work(
         files=files,
         source=source,
+        json_types={c: nesting.wanted.get(c) or (as_text(k) if k else text) for c, k in present.items()},
+        reshaped=_reshaped(nesting, files),
         cleaning=cleaning,
         columns=tuple(column.name for column in cleaning.columns),
         validations=build_validations(config, cleaning.columns),
     )
-    return Fit(work, missing)
+    return Fit(work, missing, nesting.inside)
 
 
 @contextmanager
@@ -71,16 +89,16 @@ def fit_columns(
     """The work of an ingest, with the table ready to take it; columns added for it go again when it fails."""
     facts = context.catalog.facts(name)
     fitted = fit(context, name, facts.columns, files, dataset, evolve=evolve)
-    added = [*fitted.missing]
+    added = [*(AddColumn("", column) for column in fitted.missing), *fitted.inside]
     if not any(column.name == INGEST_DATE for column in facts.columns):
-        added.append(INGEST_COLUMN)
+        added.append(AddColumn("", INGEST_COLUMN))
     if added:
-        context.catalog.alter(name, [AddColumn("", column) for column in added])
+        context.catalog.alter(name, added)
     try:
         yield fitted.work
     except BaseException:
         if added:
-            context.catalog.alter(name, [DropColumn(column.name) for column in added])
+            context.catalog.alter(name, [DropColumn(_path(change)) for change in added])
         raise
 
 
@@ -95,27 +113,92 @@ def make_rejected_table(context: Context, name: TableName) -> TableName:
     return rejected
 
 
-def _derived(config: Dataset | None, columns: Sequence[Field], present: Sequence[str]) -> Dataset:
-    """Without columns in a cleaning file, the table's own columns and types decide; new ones are text."""
-    refuse_nested(columns)
+def _nest(columns: Sequence[Field], present: Mapping[str, Type | None], formats: set[FileFormat]) -> _Nesting:
+    """What becomes of nested columns: those of the files go into those of the table, which may get new fields.
+
+    Raises:
+        InvalidSchema: a column is nested on one side only, or otherwise.
+        Unsupported: JSON cannot bring values of a type inside a nested column exactly, or formats are mixed.
+    """
+    parsed = "json" in formats
+    known = {column.name.casefold(): column for column in columns}
+    wanted: dict[str, Type] = {}
+    inside: list[AddColumn] = []
+    for name, kind in present.items():
+        held = known.get(name.casefold())
+        if kind is None and (held is None or isinstance(held.type, Primitive)):
+            continue
+        if held is None:
+            wanted[name] = kind or Primitive("string")
+        else:
+            wanted[name], new = extend(held.type, kind or Primitive("string"), held.name, parsed=parsed)
+            inside += new
+        if parsed:
+            check_parsed(name, wanted[name])
+    if wanted and len(formats) > 1:
+        raise Unsupported(
+            f"{', '.join(wanted)} is nested, and the files are of several formats", hint="load each alone"
+        )
+    found = {name: kind for name, kind in present.items() if kind is not None}
+    return _Nesting(found=found, wanted=wanted, inside=tuple(inside))
+
+
+def _raw_column(name: str, nesting: _Nesting) -> str | Field:
+    return Field(name, nesting.wanted[name]) if name in nesting.wanted else name
+
+
+def _reshaped(nesting: _Nesting, files: Collection[SourceFile]) -> dict[str, str]:
+    """JSON is read as the table has it; of other files the table's form is made."""
+    if any(file.format == "json" for file in files):
+        return {}
+    made = {
+        name: reshape(quote(name), nesting.found[name], kind)
+        for name, kind in nesting.wanted.items()
+        if name in nesting.found
+    }
+    return {name: sql for name, sql in made.items() if sql != quote(name)}
+
+
+def _path(change: AddColumn) -> str:
+    return f"{change.path}.{change.column.name}".lstrip(".")
+
+
+def _derived(
+    config: Dataset | None, columns: Sequence[Field], present: Mapping[str, Type | None], nesting: _Nesting
+) -> Dataset:
+    """Without columns in a cleaning file, the table's own columns and types decide; new ones are text or nested.
+
+    A nested column that the files lack is left out of the load, and so is NULL.
+    """
     by_name = {name.casefold(): name for name in present}
     chosen = [
         DatasetColumn(name=column.name, type=str(column.type) if isinstance(column.type, Primitive) else None)
         for column in columns
+        if isinstance(column.type, Primitive) or column.name.casefold() in by_name
     ]
     new = [name for folded, name in by_name.items() if folded not in {c.name.casefold() for c in columns}]
-    chosen += [DatasetColumn(name=name, type="string") for name in new if name != INGEST_DATE]
+    chosen += [
+        DatasetColumn(name=name, type=None if name in nesting.wanted else "string")
+        for name in new
+        if name != INGEST_DATE
+    ]
     base = config or Dataset(name="as_is", missing_columns="null")
     return base.model_copy(update={"columns": tuple(chosen)})
 
 
 def _inferred(context: Context, files: Mapping[SourceFile, date], source: object) -> list[Field]:
     found = infer_columns(context.session.spark, list(files), source)  # type: ignore[arg-type]
-    return [Field(name, parse_type(kind)) for name, kind in found if not name.startswith("_")]
+    return [column for column in found if not column.name.startswith("_")]
 
 
 def _missing(
-    name: TableName, known: Sequence[Field], columns: Sequence[Field], *, first: bool, evolve: bool
+    name: TableName,
+    known: Sequence[Field],
+    columns: Sequence[Field],
+    nesting: _Nesting,
+    *,
+    first: bool,
+    evolve: bool,
 ) -> tuple[Field, ...]:
     """The columns that the table lacks, where it may get them.
 
@@ -125,14 +208,15 @@ def _missing(
     """
     by_name = {column.name.casefold(): column for column in known}
     missing = [column for column in columns if column.name.casefold() not in by_name]
-    if missing and not first and not evolve:
-        words = [word for column in missing for word in ("--add", f"{column.name} {column.type}")]
+    lacking = [*(AddColumn("", column) for column in missing), *nesting.inside]
+    if lacking and not first and not evolve:
+        words = [word for change in lacking for word in ("--add", f"{_path(change)} {spelled(change.column.type)}")]
         raise Refused(
-            f"{name} has no column {', '.join(column.name for column in missing)}, which the files have",
+            f"{name} has no column {', '.join(map(_path, lacking))}, which the files have",
             hint=f"add it: {neve('table', 'alter', name.short, *words)}; or set schema: evolve",
         )
     for column in columns:
         held = by_name.get(column.name.casefold())
-        if held is not None:
+        if held is not None and isinstance(column.type, Primitive):
             check_fits(name, column, held)
     return tuple(Field(column.name, column.type, False, column.comment) for column in missing)

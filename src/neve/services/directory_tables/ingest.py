@@ -15,7 +15,7 @@ from neve.engine.ingest import Tally, Work, write_rejected
 from neve.model.directory_tables import Ledger, LedgerDate, LedgerPeriod, Shape
 from neve.model.ingest import Delivery, FindingRow, IngestPlan, IngestReceipt
 from neve.model.results import Reason
-from neve.model.types import Field
+from neve.model.types import Field, Primitive
 from neve.plan.directory_tables import (
     check_names,
     day_files,
@@ -113,7 +113,8 @@ def _fit(job: Job, request: Request, plan: IngestPlan) -> tuple[Work, Ledger]:
     check_names(described, fitted.work.columns)
     held = {column.name for column in ledger.columns}
     added = [*fitted.missing, *(column for column in folders if column.name not in held)]
-    return fitted.work, ledger.with_columns(entries(added))
+    nested = entries([column for column in fitted.work.cleaning.columns if not isinstance(column.type, Primitive)])
+    return fitted.work, ledger.with_types(nested).with_columns(entries(added))
 
 
 def _displace(job: Job, dates: Sequence[date], ledger: Ledger, shape: Shape) -> Ledger:

@@ -22,7 +22,7 @@ from neve.model.names import TableName
 from neve.model.results import Reason, Receipt
 from neve.model.runs import RegisteredTable
 from neve.model.tablefile import TableFile
-from neve.model.types import Field
+from neve.model.types import Field, spelled
 from neve.plan.directory_tables import check_names, day_files
 from neve.services.context import Context
 from neve.services.directory_tables.locks import LeaseLock
@@ -240,7 +240,7 @@ def _ledger(location: str, seen: Seen) -> Ledger | None:
 def entries(columns: Sequence[Field]) -> tuple[LedgerColumn, ...]:
     """Columns as the ledger writes them."""
     return tuple(
-        LedgerColumn(name=column.name, type=str(column.type)) for column in columns if column.name != INGEST_DATE
+        LedgerColumn(name=column.name, type=spelled(column.type)) for column in columns if column.name != INGEST_DATE
     )
 
 
