@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -11,9 +12,11 @@ import pytest
 from examples.sales.generate import write_day
 from tests.spark.sales import DATASET, Rows, model
 
+from neve.engine import tracking
 from neve.errors import CheckFailed, InvalidInput, InvalidSchema, NotFound, Refused, Unsupported
 from neve.lake import Lake, LakeTable
 from neve.model.ingest import IngestReceipt
+from neve.services import landing
 from neve.services.look import RUN_ID
 
 
@@ -352,3 +355,20 @@ def test_fields_that_a_failed_load_added_go_again(spark_lake: Lake, namespace: s
         ("s", "struct<a:int>"),
         ("_ingest_date", "date"),
     ]
+
+
+def test_progress_tells_files_rows_bytes_and_time(
+    spark_lake: Lake, sales: LakeTable, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(spark_lake._context, "tell", told.append)
+    monkeypatch.setattr(sales._context, "tell", told.append)
+    monkeypatch.setattr(tracking, "_EVERY", 0.01)
+    monkeypatch.setattr(landing, "_TELL_EVERY", 0.0)
+    receipt = sales.ingest(*files, date_from_name="sales_{date}.csv")
+    assert told[2].startswith("looking at files ████████████████████ 3 of 3")
+    shown = [line for line in told if line.startswith("ingesting 3 files, ")]
+    assert all(re.fullmatch(r"ingesting 3 files, [0-9,]+ rows [█░]{20} .+ of .+…", line) for line in shown)
+    rows = [int(line.split()[3].replace(",", "")) for line in shown]
+    assert rows == sorted(rows)
+    assert rows[-1] >= receipt.rows_ingested + receipt.rows_rejected

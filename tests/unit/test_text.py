@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import unicodedata
 from datetime import UTC, datetime
 
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from neve.cli import options
 from neve.cli.text import block, cell, printable, table
 from neve.errors import nearest
 from neve.model.results import IngestionBlock
@@ -71,3 +74,17 @@ def test_the_nearest_is_one_of_the_known(name: str, known: list[str]) -> None:
     assert hint is None or any(candidate in hint for candidate in known)
     if name in known and name:
         assert hint is not None
+
+
+@pytest.mark.parametrize(
+    ("output", "is_terminal", "shown"), [("table", True, 1), ("table", False, 0), ("json", True, 0)]
+)
+def test_progress_is_for_a_person_at_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, output: str, is_terminal: bool, shown: int
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(options.options, "output", output)
+    options.tell("ingesting 3 files…")
+    assert screen.getvalue().count("ingesting 3 files") == shown

@@ -45,8 +45,8 @@ def say(text: str) -> None:
 
 
 def tell(text: str) -> None:
-    """Progress, for a person at a terminal only: a line that the next one replaces."""
-    if sys.stderr.isatty():
+    """Progress, for a person who reads at a terminal: a line that the next one replaces."""
+    if sys.stderr.isatty() and options.output == "table":
         print(f"\r\033[K{text}", file=sys.stderr, end="\n" if text[-1] != "…" else "", flush=True)  # noqa: T201
 
 

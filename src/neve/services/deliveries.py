@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -107,7 +108,7 @@ def find_deliveries(context: Context, request: Request) -> list[Delivery]:
     dataset = request.dataset or Dataset(name="as_is")
     for source in request.sources:
         check_reach(context, source)
-    files = find_files(request.sources, context.catalog.files, source=dataset.source)
+    files = find_files(request.sources, context.catalog.files, source=dataset.source, tell=context.tell)
     dates = {file.path: _date_of(file.path, request) for file in files}
     check_dates(files, dates)
     by_date: dict[date, list[SourceFile]] = {}
@@ -164,6 +165,17 @@ def files_of(plan: IngestPlan) -> Mapping[SourceFile, date]:
 def reads_of(plan: IngestPlan) -> Reads:
     """For lineage: the files that are loaded."""
     return Reads(files=[file.path for file in files_of(plan)])
+
+
+@contextmanager
+def telling(context: Context, plan: IngestPlan) -> Iterator[None]:
+    """Tells how far the files of a plan are read, while Spark reads them."""
+    from neve.engine.tracking import tracked_input
+
+    files = files_of(plan)
+    what = f"ingesting {len(files):,} {'file' if len(files) == 1 else 'files'}"
+    with tracked_input(context.tell, what, sum(file.bytes for file in files)):
+        yield
 
 
 def described_plan(plan: IngestPlan) -> dict[str, JsonValue]:

@@ -35,6 +35,7 @@ from neve.services.deliveries import (
     make_receipt,
     reads_of,
     sum_up,
+    telling,
 )
 from neve.services.directory_tables.ingest import ingest_directory
 from neve.services.directory_tables.tables import find
@@ -113,7 +114,8 @@ def _stage_and_publish(
     spark = fresh_session(context.session.spark)
     summary = {RUN_ID: run.run_id}
     with staged(spark, request.table, branch_of(run.run_id), base=plan.base_snapshot) as branch:
-        tally = stage(spark, branch, work, plan, summary=summary)
+        with telling(context, plan):
+            tally = stage(spark, branch, work, plan, summary=summary)
         findings = judge(request, work, tally)
         if tally.rows_rejected and first:
             rejected = make_rejected_table(context, request.table)

@@ -11,7 +11,8 @@ import gzip
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -23,6 +24,7 @@ from neve.errors import ConfigError, InvalidInput, NotFound, StorageError
 from neve.model.batching import LandedFile
 from neve.model.dataset import SourceFormat
 from neve.model.ingest import FileFormat, SourceFile
+from neve.model.progress import progress_line
 from neve.services.context import Context
 
 if TYPE_CHECKING:
@@ -46,12 +48,23 @@ _UNFINISHED = (
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HEAD = 1024 * 1024
 _BLOCK = 8 * 1024 * 1024
+_TELL_EVERY = 0.5
 _WILDCARD = re.compile(r"[*?\[]")
 
 
-def find_files(sources: Sequence[str], files: Files, *, source: SourceFormat) -> list[SourceFile]:
+def find_files(
+    sources: Sequence[str], files: Files, *, source: SourceFormat, tell: Callable[[str], None] = lambda _: None
+) -> list[SourceFile]:
     """Every file that the sources name, once each, in order of their paths. Local paths, folders, globs, s3://."""
-    return [_describe(path, files, source) for path in find_paths(sources, files)]
+    found: list[SourceFile] = []
+    paths = find_paths(sources, files)
+    began = told = time.monotonic()
+    for path in paths:
+        found.append(_describe(path, files, source))
+        if (now := time.monotonic()) - told >= _TELL_EVERY:
+            told = now
+            tell(progress_line("looking at files", len(found), len(paths), seconds=now - began))
+    return found
 
 
 def find_paths(sources: Sequence[str], files: Files) -> list[str]:

@@ -78,11 +78,14 @@ def _done(found: Contents) -> list[CompactedPeriod]:
 
 def _merge(job: Job, plan: PeriodPlan) -> CompactedPeriod:
     from neve.engine.directory_tables import merge
+    from neve.engine.tracking import tracked_input
 
     standing = [plan.output] if plan.merge_into is not None else []
     files = plain_files(job.context, job.table, job.found, [*standing, *plan.sources])
     shape = shape_of(job.context, job.table, job.found.ledger)
-    written, rows = merge(job.spark, files, shape, job.spool / "period")
+    total = sum(file.bytes for file in job.found.files if file.path in {*standing, *plan.sources})
+    with tracked_input(job.context.tell, f"compacting {len(files):,} files", total):
+        written, rows = merge(job.spark, files, shape, job.spool / "period")
     size = written.stat().st_size
     for path in standing:
         job.change.remove(path)

@@ -37,6 +37,7 @@ from neve.services.deliveries import (
     make_receipt,
     reads_of,
     sum_up,
+    telling,
 )
 from neve.services.directory_tables.jobs import Job, at_work
 from neve.services.directory_tables.tables import Contents, DirectoryTable, contents, entries, plain_files, shape_of
@@ -86,7 +87,8 @@ def _load(job: Job, request: Request, plan: IngestPlan) -> Loaded:
     check_form(shape)
     dates = [item.delivery.date for item in plan.work]
     values = {day: folder_values(described, day) for day in dates}
-    tally, written = write_days(job.spark, work, shape, job.spool / "days", values)
+    with telling(job.context, plan):
+        tally, written = write_days(job.spark, work, shape, job.spool / "days", values)
     findings = judge(request, work, tally)
     if tally.rows_rejected:
         rejected = make_rejected_table(job.context, job.table.name)
