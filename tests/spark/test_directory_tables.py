@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -255,6 +256,24 @@ def test_a_file_that_somebody_else_put_there_counts_and_is_replaced_by_its_date(
     table.compact("2024-01", delete_source=True)
     assert rows_of(table) == seen_outside(table) == sorted([*model(paths[0])[0], *foreign], key=repr)
     table.ingest(paths[1], date="2024-01-02")
+    assert rows_of(table) == seen_outside(table) == expected(paths)
+
+
+def test_a_week_across_the_year_and_a_file_of_somebody_else_in_its_place(make: Make, tmp_path: Path) -> None:
+    """A2 11: what stands where the week's file would go is neither read twice nor written over."""
+    paths = write_days(tmp_path / "landing", date(2024, 12, 29), 5)
+    table = make(more='compaction: {strategy: {type: weekly, output_pattern: "{year}-W{week}.parquet"}}\n')
+    table.ingest(tmp_path / "landing", date_from_name="sales_{date}.csv")
+    foreign = folder(table) / "2025-W01.parquet"
+    shutil.copy(folder(table) / "2024-12-30.parquet", foreign)
+    before = names(table)
+    with pytest.raises(NeveError, match=r"2025-W01.parquet"):
+        table.compact("2025-W01")
+    assert names(table) == before
+    foreign.unlink()
+    done = table.compact("2025-W01")
+    assert (done.files_before, Path(done.output or "").name) == (4, "2025-W01.parquet")
+    assert [row.partition for row in table.files()] == ["2024-12-29", "2025-W01"]
     assert rows_of(table) == seen_outside(table) == expected(paths)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 
@@ -274,6 +276,60 @@ def test_every_format_a_folder_and_a_glob_bring_the_same_rows(
         receipt = sales.ingest(source, date=f"2024-03-{number:02}")
         assert (receipt.rows_ingested, receipt.rows_rejected) == (len(expected), rejected), form
         assert loaded(sales, f"2024-03-{number:02}") == expected, form
+
+
+def test_hourly_files_packed_lines_and_a_broken_one(spark_lake: Lake, namespace: str, tmp_path: Path) -> None:
+    """A2 9, 10 and 12: nothing is lost between many files of one day, and what cannot be read is kept apart."""
+    spark_lake.tables.create(f"{namespace}.t", "id bigint, price double")
+    table = spark_lake.table(f"{namespace}.t")
+
+    def ids(day: str) -> list[int]:
+        found = spark_lake.sql(f"SELECT id FROM {namespace}.t WHERE _ingest_date = '{day}'").collect()
+        return sorted(row[0] for row in found)
+
+    (tmp_path / "hours").mkdir()
+    for hour in range(24):
+        lines = "".join(f"{number},1\n" for number in range(hour * 100, hour * 100 + 100))
+        (tmp_path / "hours" / f"{hour:02}.csv").write_text(f"id,price\n{lines}")
+    table.ingest(tmp_path / "hours", date="2024-01-01")
+    assert ids("2024-01-01") == list(range(2400))
+    with gzip.open(tmp_path / "packed.jsonl.gz", "wt") as file:
+        file.writelines(f'{{"id": {number}, "price": "NaN"}}\n' for number in range(50))
+    table.ingest(tmp_path / "packed.jsonl.gz", date="2024-01-02")
+    assert ids("2024-01-02") == list(range(50))
+    assert spark_lake.sql(f"SELECT count(price) FROM {namespace}.t WHERE id < 50").collect()[0][0] == 50
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text('{"id": 1, "price": 2.5}\n{"id": "broken", "value": }\n{"id": 2, "price": 3}\n')
+    with pytest.raises(CheckFailed, match="1 of 3 rows were rejected"):
+        table.ingest(broken, date="2024-01-03", max_rejected=0)
+    assert ids("2024-01-03") == []
+    assert table.ingest(broken, date="2024-01-03").rejected_by_rule == {"malformed": 1}
+    assert ids("2024-01-03") == [1, 2]
+    kept = spark_lake.sql(f"SELECT source_line, raw FROM {namespace}.t__rejected").collect()
+    assert [tuple(row) for row in kept] == [(2, '{"id": "broken", "value": }')]
+
+
+@pytest.mark.parametrize("storage", ["{{format: iceberg}}", "{{format: parquet, base_path: {0}/t}}"])
+def test_two_at_once_load_a_date_once_and_lose_none(
+    spark_lake: Lake, namespace: str, tmp_path: Path, storage: str
+) -> None:
+    config = tmp_path / "t.yaml"
+    config.write_text(f"name: {namespace}.t\nstorage: {storage.format(tmp_path)}\ncolumns: {{id: bigint}}\n")
+    spark_lake.tables.create(str(config))
+    for day in (1, 2, 3):
+        (tmp_path / f"in_2024-01-0{day}.csv").write_text(f"id\n{day}\n{day}\n")
+
+    def load(days: tuple[int, ...]) -> IngestReceipt:
+        with Lake(spark_lake.root) as lake:
+            sources = [tmp_path / f"in_2024-01-0{day}.csv" for day in days]
+            return lake.table(str(config)).ingest(*sources, date_from_name="in_{date}.csv")
+
+    with ThreadPoolExecutor(2) as pool:
+        receipts = list(pool.map(load, [(1, 2), (2, 3)]))
+    rows = spark_lake.sql(f"SELECT id, count(*) FROM {namespace}.t GROUP BY id ORDER BY id").collect()
+    assert [tuple(row) for row in rows] == [(1, 2), (2, 2), (3, 2)]
+    assert sum(receipt.rows_ingested for receipt in receipts) == 6, "whoever came second left the shared date alone"
+    assert all(row.state == "ok" for row in spark_lake.table(str(config)).verify())
 
 
 def test_a_missing_file_is_not_found(sales: LakeTable, tmp_path: Path) -> None:
