@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -38,6 +38,8 @@ class Tally:
     rows_by_date: Mapping[date, int]
     measured: Mapping[str, object]
     columns_not_loaded: tuple[str, ...]
+    unclean: frozenset[str]
+    """The paths of the files that rejected rows are in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,7 @@ class Screened:
             rows_by_date=rows_by_date,
             measured=measured,
             columns_not_loaded=self.work.cleaning.unused,
+            unclean=frozenset(json.loads(figures["files"]) + json.loads(self.seen_raw.get["files"])),
         )
 
 
@@ -101,15 +104,26 @@ def screen(spark: SparkSession, work: Work) -> Screened:
 
     seen, seen_raw = Observation(), Observation()
     raw = _raw_rows(spark, work).observe(
-        seen_raw, f.count(f.lit(1)).alias("rows"), f.count_if(f.col(CORRUPT).isNotNull()).alias("malformed")
+        seen_raw,
+        f.count(f.lit(1)).alias("rows"),
+        f.count_if(f.col(CORRUPT).isNotNull()).alias("malformed"),
+        _files_where(f.col(CORRUPT).isNotNull()).alias("files"),
     )
     broken = [f.count_if(f.array_contains(_REJECTED, rule)) for rule in work.cleaning.rules]
     counted = _cleaned(spark, raw, work.cleaning).observe(
         seen,
         f.count_if(f.size(_REJECTED) > 0).alias("rejected"),
+        _files_where(f.size(_REJECTED) > 0).alias("files"),
         *(count.alias(f"rule_{index}") for index, count in enumerate(broken)),
     )
     return Screened(counted.where(f.size(_REJECTED) == 0), seen, seen_raw, work)
+
+
+def _files_where(condition: Column) -> Column:
+    """The files of rows, as one text: there are few, where rows may be many."""
+    from pyspark.sql import functions as f
+
+    return f.to_json(f.collect_set(f.when(condition, f.col(SOURCE_FILE))))
 
 
 def stage(spark: SparkSession, branch: Branch, work: Work, plan: IngestPlan, *, summary: Mapping[str, str]) -> Tally:
@@ -129,12 +143,13 @@ def stage(spark: SparkSession, branch: Branch, work: Work, plan: IngestPlan, *, 
 def write_rejected(
     spark: SparkSession, table: TableName, work: Work, tally: Tally, *, run_id: str, summary: Mapping[str, str]
 ) -> None:
-    """Keeps every rejected row with its run, file, line, broken rules and raw text."""
+    """Keeps every rejected row with its run, file, line, broken rules and raw text; clean files are not read again."""
     from pyspark.sql import DataFrame
     from pyspark.sql import functions as f
 
     with translated(), file_by_file(spark):
-        raw = _raw_rows(spark, work, with_lines=True)
+        unclean = {file: day for file, day in work.files.items() if file.path in tally.unclean}
+        raw = _raw_rows(spark, replace(work, files=unclean), with_lines=True)
         rejected = _cleaned(spark, raw, work.cleaning).where(f.size(_REJECTED) > 0)
         kept = rejected.select(
             *_origin(run_id), f.col(_REJECTED).alias("rules"), f.col(_RAW).cast("string").alias("raw")
