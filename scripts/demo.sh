@@ -17,7 +17,7 @@ run() {
     "$@" 2>&1
 }
 
-run python sales/generate.py landing
+run python sales/generate.py landing --later later
 run neve init
 run neve table create sales/configs/sales_table.yaml
 run neve table ingest sales landing --date-from-name "sales_{date}.csv"
@@ -26,6 +26,9 @@ run neve table status sales
 run neve table query sales "SELECT date, count(*) AS sales, round(sum(quantity * price), 2) AS revenue FROM sales GROUP BY date ORDER BY date" --limit 3
 run neve compact sales --period 2024-01
 run neve table status sales
+run neve table ingest sales later --date-from-name "sales_{date}.csv" --dry-run
+run neve table ingest sales later --date-from-name "sales_{date}.csv"
+run neve table verify sales -o json
 run neve table tag sales january
 run neve sql --write "DELETE FROM sales WHERE region = 'WEST'"
 run neve table history sales

@@ -5,19 +5,22 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from examples.sales.generate import write_day
+from pyspark.sql import DataFrame, SparkSession
 from tests.spark.sales import DATASET, Rows, model
 
-from neve.engine import tracking
+from neve.engine import ingest as engine
+from neve.engine import reading, tracking
 from neve.errors import CheckFailed, InvalidInput, InvalidSchema, NotFound, Refused, Unsupported
 from neve.lake import Lake, LakeTable
-from neve.model.ingest import IngestReceipt
+from neve.model.ingest import IngestReceipt, SourceFile
 from neve.services import landing
 from neve.services.look import RUN_ID
 
@@ -278,7 +281,9 @@ def test_every_format_a_folder_and_a_glob_bring_the_same_rows(
         assert loaded(sales, f"2024-03-{number:02}") == expected, form
 
 
-def test_hourly_files_packed_lines_and_a_broken_one(spark_lake: Lake, namespace: str, tmp_path: Path) -> None:
+def test_hourly_files_packed_lines_and_a_broken_one(
+    spark_lake: Lake, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A2 9, 10 and 12: nothing is lost between many files of one day, and what cannot be read is kept apart."""
     spark_lake.tables.create(f"{namespace}.t", "id bigint, price double")
     table = spark_lake.table(f"{namespace}.t")
@@ -307,6 +312,16 @@ def test_hourly_files_packed_lines_and_a_broken_one(spark_lake: Lake, namespace:
     assert ids("2024-01-03") == [1, 2]
     kept = spark_lake.sql(f"SELECT source_line, raw FROM {namespace}.t__rejected").collect()
     assert [tuple(row) for row in kept] == [(2, '{"id": "broken", "value": }')]
+    read_again: list[str] = []
+
+    def watched(spark: SparkSession, found: Mapping[SourceFile, date], *rest: Any, **more: Any) -> DataFrame:
+        read_again.extend(Path(file.path).name for file in found if more.get("with_lines"))
+        return reading.read_rows(spark, found, *rest, **more)
+
+    monkeypatch.setattr(engine, "read_rows", watched)
+    (tmp_path / "hours" / "24.csv").write_text("id,price\n5000,x\n")
+    assert table.ingest(tmp_path / "hours", date="2024-01-01").rows_rejected == 1
+    assert read_again == ["24.csv"], "clean files are read once"
 
 
 @pytest.mark.parametrize("storage", ["{{format: iceberg}}", "{{format: parquet, base_path: {0}/t}}"])
