@@ -131,7 +131,7 @@ class SparkSettings(Section):
 
 
 class S3Settings(Section):
-    """Access to s3://, for warehouses and plain files; what is unset comes from the usual AWS environment."""
+    """Access to s3://: warehouses and plain files. What is unset comes from the AWS environment."""
 
     endpoint: OptionalEndpoint = Field(None, description="for stores other than AWS, such as http://localhost:9000")
     region: OptionalText = Field(None, description="such as eu-west-1")
