@@ -2,7 +2,7 @@
 
 Every figure is the median of several changes of the same kind, all ways taking turns on each of them, and a ratio to
 `EXCEPT ALL` of the two snapshots both ways. Each way ends in the same aggregate (net weight and sum by key), and all
-must agree. Prints tables and writes bench/results/changes.json; the machine may be noisy, so compare ratios.
+must agree. Prints tables and writes bench/results/changes.json after each; the machine may be noisy, so compare ratios.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ class Figure:
     seconds: float | None
     ratio: float | None
     jobs: int | None
+
+    @property
+    def cell(self) -> tuple[int, int, str, str]:
+        return self.rows, self.files, self.mode, self.change
 
 
 @dataclass(frozen=True)
@@ -141,12 +145,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, help="3, or 1 of the large ones")
     parser.add_argument("--rows", type=int, default=3_000_000)
-    parser.add_argument("--files", type=int, nargs="+", default=[30, 300])
+    parser.add_argument("--files", type=int, nargs="+")
     parser.add_argument("--large", action="store_true", help="30 million rows in 30 and in 1,000 files")
     given = parser.parse_args()
-    rows, counts = (30_000_000, [30, 1_000]) if given.large else (given.rows, given.files)
+    rows, counts = (30_000_000, [30, 1_000]) if given.large else (given.rows, [30, 300])
+    counts = given.files or counts
     turns = given.turns or (1 if rows >= LARGE else 3)
-    figures: list[Figure] = []
     with (
         tempfile.TemporaryDirectory(prefix="neve-bench-changes-") as folder,
         Lake.create(Path(folder) / "lake") as lake,
@@ -155,9 +159,16 @@ def main() -> None:
             for mode in ("merge-on-read", "copy-on-write"):
                 found = measure(Table(lake, "facts", rows, files), mode, turns)
                 show(found)
-                figures += found
+                keep(found)
+
+
+def keep(figures: list[Figure]) -> None:
+    """Figures of cells that were not measured again stay as they were."""
+    held = [Figure(**item) for item in json.loads(RESULTS.read_text())] if RESULTS.exists() else []
+    anew = {figure.cell for figure in figures}
+    every = [*(figure for figure in held if figure.cell not in anew), *figures]
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
+    RESULTS.write_text(json.dumps([asdict(figure) for figure in every], indent=2) + "\n")
 
 
 def measure(table: Table, mode: str, turns: int) -> list[Figure]:
