@@ -229,8 +229,12 @@ def plain_files(
 def _header(context: Context, path: str) -> tuple[str, ...]:
     import csv
 
-    with context.catalog.files.open(path) as file, gzip.open(file) if path.endswith(".gz") else file as plain:
-        return tuple(next(csv.reader(io.TextIOWrapper(plain, encoding="utf-8", newline="")), ()))
+    with (
+        context.catalog.files.open(path) as file,
+        gzip.open(file) if path.endswith(".gz") else file as plain,
+        io.TextIOWrapper(plain, encoding="utf-8", newline="") as text,
+    ):
+        return tuple(next(csv.reader(text), ()))
 
 
 def _ledger(location: str, seen: Seen) -> Ledger | None:
