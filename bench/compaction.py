@@ -280,9 +280,12 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def _shares(spent: Mapping[str, float], whole: float) -> str:
     """Of the whole time; reading and writing are of several threads, and share what files took."""
-    files, both = spent["files"], spent.get("reading", 0.0) + spent.get("writing", 0.0)
+    files, worked = spent["files"], {name: spent[name] for name in ("reading", "writing") if name in spent}
     parts = {name: spent[name] for name in ("planning", "committing")}
-    parts |= {name: files * spent[name] / both for name in ("reading", "writing")} if both else {"copying": files}
+    if "reading" in worked:
+        parts |= {name: files * seconds / sum(worked.values()) for name, seconds in worked.items()}
+    else:
+        parts["copying"] = files
     return ", ".join(f"{name} {seconds / max(whole, 1e-9):.0%}" for name, seconds in parts.items())
 
 
