@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from neve import Lake
+from neve.errors import CommitConflict
 from neve.files import encoding
 from neve.lake import LakeTable
 from neve.services.rewrites import compaction
@@ -183,17 +184,27 @@ class Bench:
 
     def _beside_a_writer(self) -> None:
         """Compaction after compaction while a writer commits each second: every acknowledged row is there once."""
-        done, written, lost = threading.Event(), [0], [0]
+        done, written, lost, again = threading.Event(), [0], [0], [0]
+
+        def delete(number: int) -> None:
+            """A delete that loses to a compaction of the same file is told so, and made again."""
+            while True:
+                try:
+                    self.lake.sql(f"DELETE FROM t WHERE id = {number}", write=True)
+                except CommitConflict:
+                    again[0] += 1
+                else:
+                    lost[0] += 1
+                    return
 
         def write() -> None:
             while not done.wait(_WRITES):
                 number = -2 - written[0]
                 row = f"({number}, 1, 1, 's', 'w', 0, 0, 0, date '2024-01-01', 0)"
                 self.lake.sql(f"INSERT INTO t VALUES {row}", write=True)
-                if written[0] % 5 == 4:
-                    self.lake.sql(f"DELETE FROM t WHERE id = {number + 2}", write=True)
-                    lost[0] += 1
                 written[0] += 1
+                if written[0] % 5 == 0:
+                    delete(number + 2)
 
         writer = threading.Thread(target=write)
         writer.start()
@@ -211,7 +222,8 @@ class Bench:
         if tuple(found) != (expected, expected):
             raise SystemExit(f"{expected} rows were acknowledged, {found} are there")
         seconds = time.monotonic() - began
-        detail = f"{turns} compactions beside {written[0] + lost[0]} commits: {conflicts} conflicts, nothing lost"
+        detail = f"{turns} compactions beside {written[0] + lost[0]} commits: {conflicts} conflicts, "
+        detail += f"{again[0]} deletes made again, nothing lost"
         self._add("beside a writer", seconds, None, detail)
 
     # ----------------------------------------------------------------------------------------------------------- tools
@@ -280,9 +292,12 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def _shares(spent: Mapping[str, float], whole: float) -> str:
     """Of the whole time; reading and writing are of several threads, and share what files took."""
-    files, both = spent["files"], spent.get("reading", 0.0) + spent.get("writing", 0.0)
+    files, worked = spent["files"], {name: spent[name] for name in ("reading", "writing") if name in spent}
     parts = {name: spent[name] for name in ("planning", "committing")}
-    parts |= {name: files * spent[name] / both for name in ("reading", "writing")} if both else {"copying": files}
+    if "reading" in worked:
+        parts |= {name: files * seconds / sum(worked.values()) for name, seconds in worked.items()}
+    else:
+        parts["copying"] = files
     return ", ".join(f"{name} {seconds / max(whole, 1e-9):.0%}" for name, seconds in parts.items())
 
 
