@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from neve import __version__
+from neve.http.database import add_database
 from neve.http.hosts import LoopbackOnly
 from neve.http.pages import docs_page
 from neve.http.service import Service
@@ -39,6 +40,7 @@ def create_app(lake: Lake, *, worker: bool = False, log: Callable[[Event], None]
     app.add_middleware(LoopbackOnly)
     app.state.service = service
     _add_own_routes(app, service)
+    add_database(app, service)
     return app
 
 

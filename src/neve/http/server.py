@@ -45,7 +45,7 @@ def serve(
     server = _Server(config)
     with listening, _until_signalled(server, tell):
         url = _url(host, listening)
-        tell(f"✓ {lake.root} at {url}: /docs, /health, /metrics; Spark is starting")
+        tell(f"✓ {lake.root} at {url}: /database, /docs, /health, /metrics; Spark is starting")
         server.run(sockets=[listening])
         if server.force_exit:
             app.state.service.stop(break_off=True)

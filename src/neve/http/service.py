@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
 
 from neve import __version__
 from neve.errors import NeveError
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
     from neve.observe.log import Event
     from neve.services.worker.worker import Worker
 
+T = TypeVar("T")
 _SLICE = 0.2
+AT_ONCE = 16
+"""Operations that run side by side."""
+
+WAITING = 256
+"""Operations that wait for their turn, at most; more are told to come again."""
 
 
 class Service:
@@ -31,6 +38,8 @@ class Service:
         self._threads: list[threading.Thread] = []
         self._answered: Counter[tuple[str, int]] = Counter()
         self._counting = threading.Lock()
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="neve-request")
+        self._places = threading.BoundedSemaphore(AT_ONCE + WAITING)
 
     def start(self) -> None:
         self.lake.parts()  # opens the databases here, before threads share them
@@ -67,11 +76,20 @@ class Service:
         """Waits for the worker's jobs, or ends them; requests that run have been waited for already."""
         if self._worker is not None:
             self._worker.drain()
+        self._pool.shutdown(wait=not break_off, cancel_futures=break_off)
         for thread in self._threads:
             while thread.is_alive():
                 if break_off:
                     self.lake.cancel_jobs()
                 thread.join(_SLICE)
+
+    def submit(self, work: Callable[[], T]) -> Future[T] | None:
+        """Work in its turn; None when too much of it waits already."""
+        if not self._places.acquire(blocking=False):
+            return None
+        future = self._pool.submit(work)
+        future.add_done_callback(lambda _: self._places.release())
+        return future
 
     def health(self) -> ServiceHealth:
         spark = self._spark

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from neve.observe.log import Event
     from neve.services.worker.worker import Worker
 
+from neve.lake.database import Database
 from neve.lake.dynamic import DynamicTables
 from neve.lake.namespaces import Namespaces
 from neve.lake.runs import Runs
@@ -88,6 +89,10 @@ class Lake:
     @cached_property
     def dynamic(self) -> DynamicTables:
         return DynamicTables(self._context)
+
+    @cached_property
+    def database(self) -> Database:
+        return Database(self._context)
 
     @cached_property
     def namespaces(self) -> Namespaces:
