@@ -30,7 +30,8 @@ Each class fixes a machine `code`, the CLI's exit code and the HTTP status; each
     │  └─ Unsupported
     ├─ EngineError             1 · 502   Spark
     │  ├─ SparkUnavailable
-    │  └─ JobFailed
+    │  ├─ JobFailed
+    │  └─ TimedOut             1 · 504   it took longer than it was given
     ├─ RefreshFailed           1 · 500   tables of a round of refreshes failed
     ├─ WorkFailed              1 · 500   scheduled work failed
     ├─ StorageError            1 · 503   the catalog or the warehouse cannot be read or written
@@ -183,6 +184,11 @@ class SparkUnavailable(EngineError):
 
 class JobFailed(EngineError):
     code = "job_failed"
+
+
+class TimedOut(EngineError):
+    code = "timed_out"
+    http_status = 504
 
 
 class RefreshFailed(NeveError):

@@ -107,6 +107,20 @@ def worker(
 
 
 @app.command(cls=Command)
+def serve(
+    host: Annotated[str, typer.Option("--host", help="The address to listen on; of this machine alone.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any that is free.")] = 8080,
+    worker: Annotated[
+        bool, typer.Option("--worker/--no-worker", help="Do due work too, as `neve worker` does.")
+    ] = True,
+) -> None:
+    """Answer over HTTP, from one warm Spark session. SIGTERM finishes what runs."""
+    from neve.cli.serve import run_server
+
+    run_server(host=host, port=port, worker=worker)
+
+
+@app.command(cls=Command)
 def sql(
     text: Annotated[str | None, typer.Argument(metavar="SQL", help="One statement, or several with ; between.")] = None,
     file: Annotated[Path | None, typer.Option("-f", "--file", help="A file of statements.")] = None,

@@ -6,8 +6,6 @@ import csv
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import chain, count
-from math import isfinite, isnan
 from typing import Any, TextIO
 
 from pydantic import BaseModel
@@ -25,6 +23,7 @@ from neve.model.delta import Step
 from neve.model.health import StatusRow, TableHealth
 from neve.model.history import RefreshRecord
 from neve.model.ingest import DateRow, IngestReceipt
+from neve.model.json_values import as_json, named_json
 from neve.model.periods import date_ranges
 from neve.model.refresh import DynamicRow, RefreshReceipt, RefreshState
 from neve.model.results import Receipt, SnapshotRow, TableDetails, TableStatus
@@ -200,35 +199,7 @@ def _emit_array(columns: Sequence[str], stream: Iterator[Sequence[Any]]) -> None
 
 
 def _object(columns: Sequence[str], row: Sequence[Any]) -> str:
-    return json.dumps(_named(columns, row), ensure_ascii=False, allow_nan=False)
-
-
-def _named(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-    """An object; a name that is there again gets a number, so that no value is lost."""
-    named: dict[str, Any] = {}
-    for name, value in zip(names, values, strict=True):
-        key = next(key for key in chain([name], (f"{name}_{n}" for n in count(2))) if key not in named)
-        named[key] = _json(value)
-    return named
-
-
-def _json(value: Any) -> Any:
-    """Spark's Python values as JSON: decimals, times and numbers that are none as text, bytes as hex."""
-    match value:
-        case float() if not isfinite(value):
-            return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        case None | bool() | int() | float() | str():
-            return value
-        case bytes() | bytearray():
-            return bytes(value).hex()
-        case dict():
-            return {str(_json(key)): _json(inner) for key, inner in value.items()}
-        case tuple() if hasattr(value, "asDict"):
-            return _named(getattr(value, "__fields__", ()), value)
-        case list() | tuple():
-            return [_json(item) for item in value]
-        case _:
-            return value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return json.dumps(named_json(columns, row), ensure_ascii=False, allow_nan=False)
 
 
 def _shown(value: Any) -> str | int:
@@ -239,7 +210,7 @@ def _shown(value: Any) -> str | int:
 
 
 def _flat(value: Any) -> Any:
-    plain = _json(value)
+    plain = as_json(value)
     return json.dumps(plain, ensure_ascii=False) if isinstance(plain, dict | list | bool) else plain
 
 

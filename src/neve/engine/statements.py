@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -39,6 +39,8 @@ _NAMED_LATER = "PlanWithUnresolvedIdentifier"
 _MARKS = ("Command", "ParsedStatement")
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _PREVIEW = 1000
+Parameters = Sequence[Any] | Mapping[str, Any]
+"""Values for a statement's `?` or `:name`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +187,12 @@ def current_namespace(spark: SparkSession) -> Namespace:
         return tuple(str(parts[index]) for index in range(len(parts)))
 
 
-def run(spark: SparkSession, text: str) -> DataFrame:
+def run(spark: SparkSession, text: str, parameters: Parameters = ()) -> DataFrame:
     """The statement's result as a DataFrame; a writing statement has happened when this returns."""
     with translated():
-        return spark.sql(text)
+        if not parameters:
+            return spark.sql(text)
+        return spark.sql(text, args=dict(parameters) if isinstance(parameters, Mapping) else list(parameters))
 
 
 def stream(frame: DataFrame, *, limit: int | None = None) -> Rows:
@@ -215,3 +219,11 @@ def _iterate(frame: DataFrame, *, few: bool) -> Iterator[Sequence[Any]]:
             raise JobFailed(
                 f"a value is more than Python can hold: {exc}", hint="cast it to string in the query"
             ) from exc
+
+
+def explained(frame: DataFrame) -> str:
+    """How Spark would compute a frame, as text."""
+    with translated():
+        java: Any = frame.sparkSession._jvm
+        mode = java.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
+        return str(frame._jdf.queryExecution().explainString(mode))

@@ -21,6 +21,7 @@ from neve.model.results import (
 )
 from neve.model.retention import OrphanReceipt
 from neve.model.rewrites import CompactOptions, RewriteReceipt
+from neve.model.service import PartRow
 from neve.model.units import parse_duration
 from neve.services import lakes, queries, specs
 from neve.services.context import Context
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from neve.observe.log import Event
     from neve.services.worker.worker import Worker
 
+from neve.lake.database import Database
 from neve.lake.dynamic import DynamicTables
 from neve.lake.namespaces import Namespaces
 from neve.lake.runs import Runs
@@ -87,6 +89,10 @@ class Lake:
     @cached_property
     def dynamic(self) -> DynamicTables:
         return DynamicTables(self._context)
+
+    @cached_property
+    def database(self) -> Database:
+        return Database(self._context)
 
     @cached_property
     def namespaces(self) -> Namespaces:
@@ -169,6 +175,33 @@ class Lake:
         from neve.services.demo import make_demo
 
         return make_demo(self._context)
+
+    def parts(self) -> list[PartRow]:
+        """Whether the catalog and the state database answer."""
+        from neve.services.parts import look_at_parts
+
+        return look_at_parts(self._context)
+
+    def metrics(self) -> str:
+        """The figures of the lake and its workers as Prometheus reads them."""
+        from neve.services.worker.metrics import metrics_text
+
+        return metrics_text(self._context, self._context.clock())
+
+    def warm_up(self) -> None:
+        """Starts Spark, and opens what every request needs, so that the first one finds it."""
+        self.parts()
+        self.spark.range(1).count()
+
+    @property
+    def has_lost_spark(self) -> bool:
+        """Whether Spark was started and does not answer any more."""
+        return "session" in self._context.__dict__ and self._context.session.is_gone
+
+    def cancel_jobs(self) -> None:
+        """Ends every job of Spark that runs now."""
+        if "session" in self._context.__dict__:
+            self._context.session.cancel_jobs()
 
     def close(self) -> None:
         """Closes the databases and stops Spark, if it runs."""

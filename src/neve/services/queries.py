@@ -20,6 +20,7 @@ from neve.services.runs import recorded
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from neve.engine.statements import Parameters
     from neve.sql.statements import Moment, Statement
 
 _TRAVELS = re.compile(r"\bAS\s+OF\b", re.IGNORECASE)
@@ -33,8 +34,11 @@ def run_sql(
     write: bool = False,
     as_of: str | None = None,
     namespace: Namespace = DEFAULT_NAMESPACE,
+    parameters: Parameters = (),
 ) -> DataFrame:
     """Runs a script; the result of its last statement. The whole script is refused before any of it runs.
+
+    `parameters` are values for `?` in their order, or for `:name`.
 
     Raises:
         NeedsWrite: a statement would change something and `write` is false.
@@ -64,7 +68,7 @@ def run_sql(
     use_namespace(spark, namespace)
     try:
         frames = [
-            _run(context, spark, statement, text, writes=statement in writing)
+            _run(context, spark, statement, text, writes=statement in writing, parameters=parameters)
             for statement, text in zip(statements, texts, strict=True)
         ]
     except TableNotFound as exc:
@@ -111,23 +115,25 @@ def _placed_as_of(statement: Statement, moment: str) -> str:
     return as_of(statement.placed, _moment(moment))
 
 
-def _run(context: Context, spark: SparkSession, statement: Statement, text: str, *, writes: bool) -> DataFrame:
+def _run(
+    context: Context, spark: SparkSession, statement: Statement, text: str, *, writes: bool, parameters: Parameters = ()
+) -> DataFrame:
     from neve.engine.statements import run
 
     if not writes:
         try:
-            return run(spark, text)
+            return run(spark, text, parameters)
         except TableNotFound as exc:
             found = _with_directory(context, spark, text, exc) or _qualified(context, spark, text, exc)
             if found == text:
                 raise
-        return _run(context, spark, statement, found, writes=False)
+        return _run(context, spark, statement, found, writes=False, parameters=parameters)
     from neve.engine.statements import current_namespace
 
     refuse_dynamic_targets(context, spark, text, current_namespace(spark))
     with recorded(context, "sql", None, plan={"sql": statement.text}) as progress:
         progress.details["sql"] = statement.text
-        return run(spark, text)
+        return run(spark, text, parameters)
 
 
 def refuse_dynamic_targets(context: Context, spark: SparkSession, text: str, namespace: Namespace) -> None:

@@ -1,0 +1,41 @@
+"""Rows from Python into a table: as a frame of the table's own types, and as one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from neve.engine.errors import translated
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ROWS_PER_FILE = 100_000
+
+
+def frame_of(
+    session: SparkSession, table: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None
+) -> DataFrame:
+    """Rows with a value for each of the table's columns, or of some, in few parts: each part becomes a file."""
+    from pyspark.sql.types import StructType
+
+    with translated():
+        schema = session.table(table).schema
+        chosen = StructType([field for field in schema.fields if columns is None or field.name in columns])
+        values = [tuple(row.get(name) for name in chosen.names) for row in rows]
+        frame = session.createDataFrame(values, chosen, verifySchema=False)
+        return frame.coalesce(max(1, len(values) // _ROWS_PER_FILE))
+
+
+def append(frame: DataFrame, table: str, *, summary: Mapping[str, str], overwrite: bool = False) -> None:
+    """One commit; with `overwrite`, the rows that were there go in the same one."""
+    from pyspark.sql import functions as f
+
+    with translated():
+        writer = frame.writeTo(table)
+        for key, value in summary.items():
+            writer = writer.option(f"snapshot-property.{key}", value)
+        if overwrite:
+            writer.overwrite(f.lit(True))
+        else:
+            writer.append()

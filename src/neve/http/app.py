@@ -1,0 +1,66 @@
+"""The application: every route of the service over one open lake."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+
+from neve import __version__
+from neve.http.database import add_database
+from neve.http.hosts import LoopbackOnly
+from neve.http.pages import docs_page
+from neve.http.service import Service
+from neve.lake import Lake
+from neve.model.service import ServiceHealth
+
+if TYPE_CHECKING:
+    from neve.observe.log import Event
+
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def create_app(lake: Lake, *, worker: bool = False, log: Callable[[Event], None] | None = None) -> FastAPI:
+    """The service over an open lake, which stays the caller's to close. With `worker`, due work is done too."""
+    service = Service(lake, worker=worker, log=log)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(service.stop)
+
+    app = FastAPI(title="Névé", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.add_middleware(LoopbackOnly)
+    app.state.service = service
+    _add_own_routes(app, service)
+    add_database(app, service)
+    return app
+
+
+def _add_own_routes(app: FastAPI, service: Service) -> None:
+    """What the service says of itself."""
+
+    @app.get("/health", responses={503: {"model": ServiceHealth}}, summary="How the service and its parts are")
+    def health() -> ServiceHealth:
+        found = service.health()
+        # 503 keeps a balancer from sending requests here; the body says what is amiss.
+        return found if found.ready else JSONResponse(found.model_dump(mode="json"), status_code=503)  # type: ignore[return-value]
+
+    @app.get("/health/live", summary="Whether the process answers")
+    async def live() -> dict[str, bool]:
+        return {"live": True}
+
+    @app.get("/metrics", response_class=PlainTextResponse, summary="Figures for Prometheus")
+    def metrics() -> PlainTextResponse:
+        return PlainTextResponse(service.metrics(), media_type=_METRICS)
+
+    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+    def docs() -> HTMLResponse:
+        return HTMLResponse(docs_page(app.openapi()))

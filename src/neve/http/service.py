@@ -1,0 +1,115 @@
+"""The lake behind the service: Spark is started in the background, and the worker runs beside if it is wanted."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from neve import __version__
+from neve.errors import NeveError
+from neve.lake import Lake
+from neve.model.service import PartRow, ServiceHealth
+from neve.observe.prometheus import Metric, as_text
+
+if TYPE_CHECKING:
+    from neve.observe.log import Event
+    from neve.services.worker.worker import Worker
+
+T = TypeVar("T")
+_SLICE = 0.2
+AT_ONCE = 16
+"""Operations that run side by side."""
+
+WAITING = 256
+"""Operations that wait for their turn, at most; more are told to come again."""
+
+
+class Service:
+    """What all requests share. `start` returns at once; `stop` lets the worker finish what runs."""
+
+    def __init__(self, lake: Lake, *, worker: bool = False, log: Callable[[Event], None] | None = None) -> None:
+        self.lake = lake
+        self._worker: Worker | None = lake.worker(log=log) if worker else None
+        self._spark = PartRow(part="spark", state="starting")
+        self._working = PartRow(part="worker", state="starting" if worker else "off")
+        self._threads: list[threading.Thread] = []
+        self._answered: Counter[tuple[str, int]] = Counter()
+        self._counting = threading.Lock()
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="neve-request")
+        self._places = threading.BoundedSemaphore(AT_ONCE + WAITING)
+
+    def start(self) -> None:
+        self.lake.parts()  # opens the databases here, before threads share them
+        self._begin(self._warm_up, "neve-warm-up")
+        if self._worker is not None:
+            self._begin(self._work, "neve-worker")
+
+    def _begin(self, what: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=what, name=name)
+        self._threads.append(thread)
+        thread.start()
+
+    def _warm_up(self) -> None:
+        try:
+            self.lake.warm_up()
+        except NeveError as exc:
+            self._spark = PartRow(part="spark", state="failed", detail=exc.message)
+        else:
+            self._spark = PartRow(part="spark", state="ok")
+
+    def _work(self) -> None:
+        """Goes on until it is drained; a worker that breaks says why, and leaves the requests alone."""
+        assert self._worker is not None  # noqa: S101 - started for it alone
+        self._working = PartRow(part="worker", state="ok")
+        try:
+            for _ in self._worker.run():
+                pass
+        except NeveError as exc:
+            self._working = PartRow(part="worker", state="failed", detail=exc.message)
+        else:
+            self._working = PartRow(part="worker", state="off")
+
+    def stop(self, *, break_off: bool = False) -> None:
+        """Waits for the worker's jobs, or ends them; requests that run have been waited for already."""
+        if self._worker is not None:
+            self._worker.drain()
+        self._pool.shutdown(wait=not break_off, cancel_futures=break_off)
+        for thread in self._threads:
+            while thread.is_alive():
+                if break_off:
+                    self.lake.cancel_jobs()
+                thread.join(_SLICE)
+
+    def submit(self, work: Callable[[], T]) -> Future[T] | None:
+        """Work in its turn; None when too much of it waits already."""
+        if not self._places.acquire(blocking=False):
+            return None
+        future = self._pool.submit(work)
+        future.add_done_callback(lambda _: self._places.release())
+        return future
+
+    def health(self) -> ServiceHealth:
+        spark = self._spark
+        if spark.state == "ok" and self.lake.has_lost_spark:
+            spark = PartRow(part="spark", state="failed", detail="Spark has died; see .neve/spark.log, and start again")
+        parts = [*self.lake.parts(), spark, self._working]
+        ready = all(part.state in ("ok", "off") for part in parts)
+        return ServiceHealth(live=True, ready=ready, version=__version__, parts=parts)
+
+    def count(self, what: str, status: int) -> None:
+        """Remembers an answer for `/metrics`."""
+        with self._counting:
+            self._answered[what, status] += 1
+
+    def metrics(self) -> str:
+        ready = Metric(name="neve_service_ready", help="1 when every part of the service is well.")
+        ready.add(int(self.health().ready))
+        answers = Metric(name="neve_http_requests_total", help="Answers by what was asked.", kind="counter")
+        with self._counting:
+            counted = sorted(self._answered.items())
+        for (what, status), count in counted:
+            answers.add(count, operation=what, status=str(status))
+        return self.lake.metrics() + as_text([ready, answers])

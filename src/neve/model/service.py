@@ -1,0 +1,26 @@
+"""What the service says of itself."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from neve.model.results import Answer
+
+PartState = Literal["ok", "starting", "failed", "off"]
+
+
+class PartRow(Answer):
+    """One part that the service stands on; `detail` says why it is not well."""
+
+    part: str
+    state: PartState
+    detail: str | None = None
+
+
+class ServiceHealth(Answer):
+    """`live`: the process answers. `ready`: every part that is wanted is well, so that any request can be done."""
+
+    live: bool
+    ready: bool
+    version: str
+    parts: list[PartRow]

@@ -1,0 +1,1 @@
+"""The JSON operations of document 003, each one use case."""

@@ -1,0 +1,95 @@
+"""QUERY and EXECUTE_SQL: rows as JSON."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from neve.errors import InvalidInput
+from neve.model.facts import TableFacts
+from neve.model.json_values import named_json
+from neve.model.operation_answers import QueryAnswer, QueryMetadata
+from neve.model.operations import MOST_ROWS, ExecuteSql, Query
+from neve.plan.moments import find_snapshot
+from neve.plan.records import typed
+from neve.services.context import Context
+from neve.services.queries import run_sql
+from neve.sql.cleaning.words import VARIABLE
+from neve.sql.records import Rows
+from neve.sql.statements import read_script
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_MORE = f"there are more rows than the {MOST_ROWS:,} that are answered: give limit and offset"
+_UNSORTED = "without sort, rows have no order: another page may repeat or miss some"
+
+
+def query(context: Context, request: Query) -> QueryAnswer:
+    """One read of one snapshot. Raises TimedOut when it took longer than `timeout_ms`."""
+    facts = context.catalog.facts(request.name)
+    text = Rows(facts.columns, typed).select(request.name.sql, request)
+    as_of = None if request.as_of is None else _snapshot(facts, str(request.as_of))
+    warnings = [_UNSORTED] if request.offset and not request.sort else []
+    began = time.monotonic()
+    with _deadline(context, request.timeout_ms):
+        frame = run_sql(context, text, as_of=as_of, namespace=request.name.namespace)
+        if request.explain:
+            return _answer([], began, warnings, plan=_explained(frame))
+        records = _records(frame, limit=request.limit or MOST_ROWS + 1)
+    if request.limit is None and len(records) > MOST_ROWS:
+        records, warnings = records[:MOST_ROWS], [*warnings, _MORE]
+    return _answer(records, began, warnings)
+
+
+def execute_sql(context: Context, request: ExecuteSql) -> QueryAnswer:
+    """One statement that reads; names without a namespace are those of the request."""
+    if len(read_script(request.sql)) != 1:
+        raise InvalidInput("sql: one statement is taken at a time")
+    if VARIABLE in request.sql:
+        raise InvalidInput(
+            f"sql: Spark would replace what follows {VARIABLE} by a setting of this machine", hint="give params"
+        )
+    began = time.monotonic()
+    with _deadline(context, request.timeout_ms):
+        frame = run_sql(context, request.sql, namespace=request.place, parameters=request.params)
+        records = _records(frame, limit=MOST_ROWS + 1)
+    more = len(records) > MOST_ROWS
+    return _answer(records[:MOST_ROWS], began, [_MORE] if more else [])
+
+
+def _snapshot(facts: TableFacts, moment: str) -> str:
+    """The snapshot that a time, a tag or an id means, by its id: what is read does not move meanwhile."""
+    return str(find_snapshot(facts, moment).id)
+
+
+def _deadline(context: Context, milliseconds: int | None) -> Any:
+    from neve.engine.deadlines import within
+
+    return within(context.session.spark, None if milliseconds is None else milliseconds / 1000)
+
+
+def _records(frame: DataFrame, *, limit: int) -> list[dict[str, Any]]:
+    from neve.engine.statements import stream
+
+    rows = stream(frame, limit=limit)
+    return [named_json(rows.columns, row) for row in rows.stream]
+
+
+def _explained(frame: DataFrame) -> str:
+    from neve.engine.statements import explained
+
+    return explained(frame)
+
+
+def _answer(
+    records: list[dict[str, Any]], began: float, warnings: list[str], *, plan: str | None = None
+) -> QueryAnswer:
+    metadata = QueryMetadata(
+        row_count=len(records),
+        execution_time_ms=round((time.monotonic() - began) * 1000, 2),
+        query_id=uuid.uuid4().hex,
+        warnings=warnings,
+    )
+    return QueryAnswer(records=records, query_metadata=metadata, plan=plan)

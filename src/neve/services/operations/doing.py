@@ -1,0 +1,54 @@
+"""Which use case an operation is."""
+
+from __future__ import annotations
+
+from neve.model.operations import (
+    Compact,
+    CreateTable,
+    Delete,
+    DescribeTable,
+    DropNamespace,
+    DropTable,
+    ExecuteSql,
+    HardDelete,
+    ListTables,
+    Operation,
+    Query,
+    Update,
+    Upsert,
+    Write,
+)
+from neve.model.results import Answer
+from neve.services.context import Context
+from neve.services.operations import asking, changing, tables
+from neve.services.operations.counting import Writes
+
+
+def do(context: Context, writes: Writes, operation: Operation) -> Answer:  # noqa: PLR0912 - one case each
+    match operation:
+        case CreateTable():
+            return tables.create(context, operation)
+        case ListTables():
+            return tables.list_tables(context, operation)
+        case DescribeTable():
+            return tables.describe(context, operation)
+        case DropTable():
+            return tables.drop(context, operation)
+        case DropNamespace():
+            return tables.drop_place(context, operation)
+        case Compact():
+            return tables.compact(context, operation)
+        case Query():
+            return asking.query(context, operation)
+        case ExecuteSql():
+            return asking.execute_sql(context, operation)
+        case Write():
+            return changing.write(context, writes, operation)
+        case Update():
+            return changing.update(context, operation)
+        case Delete():
+            return changing.delete(context, operation)
+        case HardDelete():
+            return changing.hard_delete(context, operation)
+        case Upsert():
+            return changing.upsert(context, operation)
