@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tests.lake.serving import Client, serving
 
 from neve.errors import SparkUnavailable
 from neve.http import create_app
+from neve.http.service import Service
 from neve.lake import Lake
 
 
@@ -145,3 +147,28 @@ def test_help_imports_no_server() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_a_second_signal_breaks_off_what_the_worker_does(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    cancelled = threading.Event()
+
+    class Busy:
+        def run(self) -> Iterator[None]:
+            assert cancelled.wait(60)
+            yield None
+
+        def drain(self) -> None:
+            pass
+
+    monkeypatch.setattr(lake, "warm_up", lambda: None)
+    monkeypatch.setattr(lake, "worker", lambda **_: Busy())
+    monkeypatch.setattr(lake, "cancel_jobs", cancelled.set)
+    service = Service(lake, worker=True)
+    service.start()
+    stopping = threading.Thread(target=service.stop)
+    stopping.start()
+    stopping.join(0.5)
+    assert (stopping.is_alive(), cancelled.is_set()) == (True, False)
+    service.break_off()
+    stopping.join(10)
+    assert (stopping.is_alive(), cancelled.is_set()) == (False, True)

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -254,7 +255,10 @@ def test_questions_are_answered(client: Client, namespace: str) -> None:
 
     assert sql("SELECT count(*) AS n FROM q WHERE id > ? AND g = ?", params=[3, "a"]).json["records"] == [{"n": 1}]
     assert sql("SELECT :a AS a", params={"a": "x' OR 1"}).json["records"] == [{"a": "x' OR 1"}]
-    assert sql("DELETE FROM q").json["error"]["code"] == "NEEDS_WRITE"
+    for text in ("DELETE FROM q", "WITH a AS (SELECT 1) INSERT INTO q SELECT 1, '', 1, now()", "SET", "CALL x()"):
+        assert sql(text).json["error"]["code"] == "NEEDS_WRITE", text
+    for text in ("SELECT * FROM text.`/etc/hostname`", "SELECT * FROM iceberg.`/etc`", "SELECT * FROM json.`x`"):
+        assert sql(text).json["success"] is False, text
     assert sql("SELECT 1; SELECT 2").status == 422
     assert sql("SELECT '${env:HOME}'").status == 422
     slow = "SELECT count(*) FROM range(100000000) a JOIN range(100000) b ON a.id % 7 = b.id % 5"
@@ -309,6 +313,13 @@ def test_the_lines_of_the_document_run_unchanged(client: Client) -> None:
     users = {"tenant_id": "test-tenant", "namespace": "default", "table": "test_users"}
     found = client.do("QUERY", **users, sort=[{"field": "age"}])["records"]
     assert found == [{"name": f"User-{n}", "age": 20 + n} for n in range(1, 6)]
+    with ThreadPoolExecutor(8) as pool:  # side by side, beside a compaction
+        extra = [pool.submit(client.do, "WRITE", **users, records=[{"name": "x", "age": n}]) for n in range(100, 108)]
+        client.do("COMPACT", **users, force=True)
+        assert all(each.result()["records_written"] == 1 for each in extra)
+    ages = client.do("QUERY", **users, projection=["age"], sort=[{"field": "age"}])["records"]
+    assert [row["age"] for row in ages] == [*range(21, 26), *range(100, 108)]
+    client.do("COMPACT", **users, force=True)
     again = client.do("COMPACT", **users)
     assert (again["compacted"], again["reason"]) == (False, "Only 1 small files (threshold: 3)")
 

@@ -20,7 +20,7 @@ from neve.model.types import Type
 from neve.plan.operations import own_properties, spec_of
 from neve.plan.records import check_upsert, typed, typed_records
 from neve.sql.columns import parse_columns, parse_type
-from neve.sql.records import Rows
+from neve.sql.records import RowSql
 
 COLUMNS = parse_columns(
     "id bigint not null, name string, price decimal(10,2), at timestamp, local timestamp_ntz, day date, ok boolean,"
@@ -154,7 +154,7 @@ def test_upserts_name_the_same_fields_and_each_key_once() -> None:
 def select(**words: object) -> str:
     query = OPERATION.validate_python({"operation": "QUERY", "table": "t", **words})
     assert isinstance(query, Query)
-    return Rows(COLUMNS, typed).select("`lake`.`t`", query)
+    return RowSql(COLUMNS, typed).select("`lake`.`t`", query)
 
 
 def rule(field: str, operator: str, value: object) -> dict[str, object]:

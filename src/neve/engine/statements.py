@@ -180,6 +180,11 @@ def use_namespace(spark: SparkSession, namespace: Namespace) -> None:
         spark.sql(f"USE {'.'.join(map(quote, (CATALOG, *namespace)))}")
 
 
+def refuse_files(spark: SparkSession) -> None:
+    """From now on this session reads no plain file by its path, as in SELECT * FROM text.`/etc/hosts`."""
+    spark.conf.set("spark.sql.runSQLOnFiles", "false")
+
+
 def current_namespace(spark: SparkSession) -> Namespace:
     """Where short table names resolve now."""
     with translated():

@@ -13,6 +13,7 @@ import uvicorn
 from neve.errors import Refused
 from neve.http.app import create_app
 from neve.http.hosts import check_host
+from neve.http.service import Service
 from neve.lake import Lake
 
 if TYPE_CHECKING:
@@ -43,12 +44,13 @@ def serve(
     app = create_app(lake, worker=worker, log=log)
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", server_header=False)
     server = _Server(config)
-    with listening, _until_signalled(server, tell):
+    service: Service = app.state.service
+    with listening, _until_signalled(server, service, tell):
         url = _url(host, listening)
         tell(f"✓ {lake.root} at {url}: /database, /docs, /health, /metrics; Spark is starting")
         server.run(sockets=[listening])
-        if server.force_exit:
-            app.state.service.stop(break_off=True)
+        if server.force_exit:  # then uvicorn does not wait for the application's own end
+            service.stop()
     tell("stopped")
 
 
@@ -71,14 +73,17 @@ def _url(host: str, listening: socket.socket) -> str:
 
 
 @contextmanager
-def _until_signalled(server: uvicorn.Server, tell: Tell) -> Iterator[None]:
+def _until_signalled(server: uvicorn.Server, service: Service, tell: Tell) -> Iterator[None]:
     """A handler may run anywhere in the code, so it only sets flags."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def end(number: int, _: object) -> None:
-        server.force_exit = server.should_exit
-        server.should_exit = True
-        tell(f"{signal.Signals(number).name}: finishing what runs; once more breaks it off")
+        if server.should_exit:
+            server.force_exit = True
+            service.break_off()
+        else:
+            server.should_exit = True
+            tell(f"{signal.Signals(number).name}: finishing what runs; once more breaks it off")
 
     for number in before:
         signal.signal(number, end)

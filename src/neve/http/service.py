@@ -40,6 +40,7 @@ class Service:
         self._counting = threading.Lock()
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="neve-request")
         self._places = threading.BoundedSemaphore(AT_ONCE + WAITING)
+        self._breaking = False
 
     def start(self) -> None:
         self.lake.parts()  # opens the databases here, before threads share them
@@ -55,8 +56,8 @@ class Service:
     def _warm_up(self) -> None:
         try:
             self.lake.warm_up()
-        except NeveError as exc:
-            self._spark = PartRow(part="spark", state="failed", detail=exc.message)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, /health says it
+            self._spark = PartRow(part="spark", state="failed", detail=_reason(exc))
         else:
             self._spark = PartRow(part="spark", state="ok")
 
@@ -67,19 +68,23 @@ class Service:
         try:
             for _ in self._worker.run():
                 pass
-        except NeveError as exc:
-            self._working = PartRow(part="worker", state="failed", detail=exc.message)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, /health says it, and requests go on
+            self._working = PartRow(part="worker", state="failed", detail=_reason(exc))
         else:
             self._working = PartRow(part="worker", state="off")
 
-    def stop(self, *, break_off: bool = False) -> None:
+    def break_off(self) -> None:
+        """`stop` is to wait no longer. May be called from a signal handler."""
+        self._breaking = True
+
+    def stop(self) -> None:
         """Waits for the worker's jobs, or ends them; requests that run have been waited for already."""
         if self._worker is not None:
             self._worker.drain()
-        self._pool.shutdown(wait=not break_off, cancel_futures=break_off)
+        self._pool.shutdown(wait=False, cancel_futures=self._breaking)
         for thread in self._threads:
             while thread.is_alive():
-                if break_off:
+                if self._breaking:
                     self.lake.cancel_jobs()
                 thread.join(_SLICE)
 
@@ -113,3 +118,7 @@ class Service:
         for (what, status), count in counted:
             answers.add(count, operation=what, status=str(status))
         return self.lake.metrics() + as_text([ready, answers])
+
+
+def _reason(error: Exception) -> str:
+    return error.message if isinstance(error, NeveError) else f"{type(error).__name__}: {error}"

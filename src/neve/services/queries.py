@@ -35,10 +35,11 @@ def run_sql(
     as_of: str | None = None,
     namespace: Namespace = DEFAULT_NAMESPACE,
     parameters: Parameters = (),
+    files: bool = True,
 ) -> DataFrame:
     """Runs a script; the result of its last statement. The whole script is refused before any of it runs.
 
-    `parameters` are values for `?` in their order, or for `:name`.
+    `parameters` are values for `?` in their order, or for `:name`; without `files`, a path is no table.
 
     Raises:
         NeedsWrite: a statement would change something and `write` is false.
@@ -54,9 +55,11 @@ def run_sql(
     if any(is_dynamic(statement.text) for statement in statements):
         return _run_dynamic(context, statements, write=write)
     from neve.engine.session import fresh_session
-    from neve.engine.statements import use_namespace, writes
+    from neve.engine.statements import refuse_files, use_namespace, writes
 
     spark = fresh_session(context.session.spark)
+    if not files:
+        refuse_files(spark)
     writing = [statement for statement in statements if writes(spark, statement.placed)]
     if writing and not write:
         raise NeedsWrite(f"this would change the lake: {_short(writing[0].text)}", hint="add --write to let it")

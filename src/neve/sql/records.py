@@ -36,7 +36,7 @@ _FUNCTIONS = {"sum": "SUM", "avg": "AVG", "min": "MIN", "max": "MAX", "median": 
 _ROWS = "_neve_rows"
 
 
-class Rows:
+class RowSql:
     """The rows of one table as its columns allow to speak of them."""
 
     def __init__(self, columns: Sequence[Field], typed: Typed) -> None:

@@ -82,6 +82,19 @@ def _statement(script: str, start: int, end: int) -> Statement:
     return Statement(text.strip(), line=before.count("\n") + 1, column=len(before) - before.rfind("\n"))
 
 
+def first_word(text: str) -> str:
+    """The word that a statement begins with, in capitals; brackets and comments before it do not count.
+
+    >>> first_word("/* a */ (select 1)")
+    'SELECT'
+    """
+    try:
+        tokens = sqlglot.tokenize(text, read="spark")
+    except SqlglotError:
+        return ""
+    return next((token.text.upper() for token in tokens if token.token_type != TokenType.L_PAREN), "")
+
+
 def as_of(text: str, moment: Moment) -> str:
     """The query with every table read as it was at a moment; what says its own moment keeps it.
 

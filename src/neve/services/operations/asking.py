@@ -6,7 +6,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from neve.errors import InvalidInput
+from neve.errors import InvalidInput, NeedsWrite
 from neve.model.facts import TableFacts
 from neve.model.json_values import named_json
 from neve.model.operation_answers import QueryAnswer, QueryMetadata
@@ -16,11 +16,14 @@ from neve.plan.records import typed
 from neve.services.context import Context
 from neve.services.queries import run_sql
 from neve.sql.cleaning.words import VARIABLE
-from neve.sql.records import Rows
-from neve.sql.statements import read_script
+from neve.sql.records import RowSql
+from neve.sql.statements import first_word, read_script
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_READS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "EXPLAIN")
+"""Not SET, which shows passwords of the catalog and the store, and changes how queries are computed."""
 
 _MORE = f"there are more rows than the {MOST_ROWS:,} that are answered: give limit and offset"
 _UNSORTED = "without sort, rows have no order: another page may repeat or miss some"
@@ -29,7 +32,7 @@ _UNSORTED = "without sort, rows have no order: another page may repeat or miss s
 def query(context: Context, request: Query) -> QueryAnswer:
     """One read of one snapshot. Raises TimedOut when it took longer than `timeout_ms`."""
     facts = context.catalog.facts(request.name)
-    text = Rows(facts.columns, typed).select(request.name.sql, request)
+    text = RowSql(facts.columns, typed).select(request.name.sql, request)
     as_of = None if request.as_of is None else _snapshot(facts, str(request.as_of))
     warnings = [_UNSORTED] if request.offset and not request.sort else []
     began = time.monotonic()
@@ -47,13 +50,18 @@ def execute_sql(context: Context, request: ExecuteSql) -> QueryAnswer:
     """One statement that reads; names without a namespace are those of the request."""
     if len(read_script(request.sql)) != 1:
         raise InvalidInput("sql: one statement is taken at a time")
+    if first_word(request.sql) not in _READS:
+        raise NeedsWrite(
+            f"sql: a statement that begins with {', '.join(_READS)} is taken",
+            hint="use WRITE, UPDATE, DELETE, CREATE_TABLE…, or `neve sql` on the machine itself",
+        )
     if VARIABLE in request.sql:
         raise InvalidInput(
             f"sql: Spark would replace what follows {VARIABLE} by a setting of this machine", hint="give params"
         )
     began = time.monotonic()
     with _deadline(context, request.timeout_ms):
-        frame = run_sql(context, request.sql, namespace=request.place, parameters=request.params)
+        frame = run_sql(context, request.sql, namespace=request.place, parameters=request.params, files=False)
         records = _records(frame, limit=MOST_ROWS + 1)
     more = len(records) > MOST_ROWS
     return _answer(records[:MOST_ROWS], began, [_MORE] if more else [])

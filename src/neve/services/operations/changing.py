@@ -24,7 +24,7 @@ from neve.services.look import RUN_ID
 from neve.services.operations.counting import Writes
 from neve.services.row_commits import Way, change_rows
 from neve.services.runs import recorded
-from neve.sql.records import DELETED_AT, Rows
+from neve.sql.records import DELETED_AT, RowSql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +68,7 @@ def _append(context: Context, name: TableName, records: Sequence[Mapping[str, An
 
 
 def update(context: Context, request: Update) -> Updated:
-    """Rows that are there and for which all filters hold, as they are now."""
+    """RowSql that are there and for which all filters hold, as they are now."""
     done = _update(context, request.name, request.filters, lambda rows: _new_values(rows, request.updates))
     return Updated(records_updated=done.rows_updated)
 
@@ -77,12 +77,12 @@ def delete(context: Context, request: Delete) -> Deleted:
     """Softly: the rows stay, and are left out of answers."""
     if request.mode == "hard":
         return Deleted(records_deleted=_remove(context, request.name, request.filters, deleted_too=False).rows_deleted)
-    if not Rows(context.catalog.facts(request.name).columns, typed).keeps_deleted:
+    if not RowSql(context.catalog.facts(request.name).columns, typed).keeps_deleted:
         raise Unsupported(
             f"{request.name} cannot keep deleted rows: it was not made by CREATE_TABLE", hint='give mode "hard"'
         )
     at = context.clock().isoformat()
-    values = {DELETED_AT: Expression(Rows.moment(at))}
+    values = {DELETED_AT: Expression(RowSql.moment(at))}
     done = _update(context, request.name, request.filters, lambda _: values)
     return Deleted(records_deleted=done.rows_updated)
 
@@ -121,7 +121,7 @@ def upsert_records(context: Context, name: TableName, records: Sequence[Mapping[
 
         columns = [column for column in visible(facts.columns) if column.name in given]
         # NULL equals NULL in a key: rows that are there match, those that were deleted do not.
-        hidden = [DELETED_AT] if Rows(facts.columns, typed).keeps_deleted else []
+        hidden = [DELETED_AT] if RowSql(facts.columns, typed).keeps_deleted else []
         key = [*keys, *hidden]
         rows = typed_records(columns, records)
         frame = frame_of(session, name.sql, rows, [*given, *hidden])
@@ -141,18 +141,18 @@ def upsert_records(context: Context, name: TableName, records: Sequence[Mapping[
     return change_rows(context, name, "upsert_rows", prepare, plan=plan, way=Way())
 
 
-def _new_values(rows: Rows, updates: Mapping[str, Any]) -> dict[str, Expression]:
+def _new_values(rows: RowSql, updates: Mapping[str, Any]) -> dict[str, Expression]:
     return {name: Expression(rows.value(name, value)) for name, value in updates.items()}
 
 
 def _update(
-    context: Context, name: TableName, filters: Sequence[Filter], values: Callable[[Rows], Mapping[str, Expression]]
+    context: Context, name: TableName, filters: Sequence[Filter], values: Callable[[RowSql], Mapping[str, Expression]]
 ) -> RowReceipt:
     def prepare(session: SparkSession, facts: TableFacts) -> TableWork:
         from neve.engine.row_values import condition_of, new_values
         from neve.engine.table_rows import plan_update
 
-        rows = Rows(facts.columns, typed)
+        rows = RowSql(facts.columns, typed)
         condition = condition_of(rows.condition(filters))
         columns = new_values(session.table(name.sql), values(rows))
         required = [column.name for column in facts.columns if column.required]
@@ -166,7 +166,7 @@ def _remove(context: Context, name: TableName, filters: Sequence[Filter], *, del
         from neve.engine.row_values import condition_of
         from neve.engine.table_rows import plan_delete
 
-        text = Rows(facts.columns, typed).condition(filters, include_deleted=deleted_too)
+        text = RowSql(facts.columns, typed).condition(filters, include_deleted=deleted_too)
         return plan_delete(session, name.sql, condition_of(text))
 
     return change_rows(context, name, "delete_rows", prepare, plan=_described(filters), way=Way())
