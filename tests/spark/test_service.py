@@ -294,7 +294,7 @@ curl -X POST http://localhost:8080/2015-03-31/functions/function/invocations \
 
 
 @pytest.mark.skipif(not (shutil.which("curl") and shutil.which("jq")), reason="needs curl and jq")
-def test_the_lines_of_the_document_run_unchanged(client: Client) -> None:
+def test_the_lines_of_the_document_run_unchanged(client: Client, spark_lake: Lake) -> None:
     """But for the port, which is taken on a machine that serves; and nobody sleeps."""
     script = "set -euo pipefail; sleep() { :; }\n" + GUIDE.replace(":8080/", f":{client.port}/")
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
@@ -317,6 +317,9 @@ def test_the_lines_of_the_document_run_unchanged(client: Client) -> None:
         extra = [pool.submit(client.do, "WRITE", **users, records=[{"name": "x", "age": n}]) for n in range(100, 108)]
         client.do("COMPACT", **users, force=True)
         assert all(each.result()["records_written"] == 1 for each in extra)
+    made = spark_lake.runs.list(table="`test-tenant`.default.test_users", kind="write")
+    assert 5 < len(made) < 5 + len(extra)  # those that came while one committed shared the next
+    assert sum(run.result["rows"] for run in made if run.result) == 5 + len(extra)  # type: ignore[misc]
     ages = client.do("QUERY", **users, projection=["age"], sort=[{"field": "age"}])["records"]
     assert [row["age"] for row in ages] == [*range(21, 26), *range(100, 108)]
     client.do("COMPACT", **users, force=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from neve.engine.errors import translated
+from neve.errors import StalePlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +22,8 @@ def frame_of(
 
     with translated():
         schema = session.table(table).schema
+        if gone := [name for name in columns or () if name not in schema.names]:
+            raise StalePlan(f"{table} was altered meanwhile: it has no {gone[0]}", hint="send the records again")
         chosen = StructType([field for field in schema.fields if columns is None or field.name in columns])
         values = [tuple(row.get(name) for name in chosen.names) for row in rows]
         frame = session.createDataFrame(values, chosen, verifySchema=False)

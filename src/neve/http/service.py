@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SLICE = 0.2
-AT_ONCE = 16
-"""Operations that run side by side."""
+AT_ONCE = 64
+"""Operations that run side by side; most of many writers wait for the one that commits for them."""
 
 WAITING = 256
 """Operations that wait for their turn, at most; more are told to come again."""

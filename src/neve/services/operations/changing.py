@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
-from neve.errors import NeedsConfirmation, Unsupported
+from neve.errors import NeedsConfirmation, StalePlan, Unsupported
 from neve.model.directories import Expression
 from neve.model.facts import TableFacts
 from neve.model.names import TableName
@@ -19,7 +19,7 @@ from neve.plan.operations import needed_key
 from neve.plan.records import check_upsert, typed, typed_records, visible
 from neve.plan.tables import refuse_dynamic
 from neve.services.context import Context
-from neve.services.deletion import refuse_half_deleted
+from neve.services.deletion import look_again, refuse_half_deleted
 from neve.services.look import RUN_ID
 from neve.services.operations.counting import Writes
 from neve.services.row_commits import Way, change_rows
@@ -41,7 +41,7 @@ def write(context: Context, writes: Writes, request: Write) -> Written:
         done = upsert_records(context, request.name, request.records)
         written = done.rows_inserted + done.rows_updated
     else:
-        written = _append(context, request.name, request.records, overwrite=request.mode == "overwrite")
+        written = _append(context, writes, request.name, request.records, overwrite=request.mode == "overwrite")
     small = writes.small_files(context, request.name)
     enough = context.loaded.settings.compaction.min_files_to_compact
     return Written(
@@ -51,24 +51,45 @@ def write(context: Context, writes: Writes, request: Write) -> Written:
     )
 
 
-def _append(context: Context, name: TableName, records: Sequence[Mapping[str, Any]], *, overwrite: bool) -> int:
-    from neve.engine.records import append, frame_of
-    from neve.engine.session import fresh_session
-
+def _append(
+    context: Context, writes: Writes, name: TableName, records: Sequence[Mapping[str, Any]], *, overwrite: bool
+) -> int:
+    """Records are checked before they join others: one that is wrong fails its own request alone."""
     facts = context.catalog.facts(name)
     refuse_half_deleted(facts)
     refuse_dynamic(facts, verb="write to", instead=_INSTEAD)
     rows = typed_records(visible(facts.columns), records)
-    session = fresh_session(context.session.spark)
-    plan: dict[str, JsonValue] = {"rows": len(rows), "overwrite": overwrite}
-    with recorded(context, "write", name, plan=plan, snapshot_before=facts.current_snapshot_id) as run:
-        append(frame_of(session, name.sql, rows), name.sql, summary={RUN_ID: run.run_id}, overwrite=overwrite)
-        run.details = {"rows": len(rows)}
+
+    def commit(all_rows: list[dict[str, Any]]) -> None:
+        _commit(context, facts, all_rows, overwrite=overwrite)
+
+    if overwrite:
+        commit(rows)
+    else:
+        columns = tuple(column.name for column in facts.columns)
+        writes.groups.write((facts.uuid, columns), rows, commit)
     return len(rows)
 
 
+def _commit(context: Context, facts: TableFacts, rows: list[dict[str, Any]], *, overwrite: bool) -> None:
+    """Rows made for a table's columns, into that table: one that was altered or replaced meanwhile is left alone."""
+    from neve.engine.records import append, frame_of
+    from neve.engine.session import fresh_session
+
+    name = facts.name
+    now = look_again(context, facts)
+    if now.columns != facts.columns:
+        raise StalePlan(f"{name} was altered meanwhile", hint="send the records again")
+    session = fresh_session(context.session.spark)
+    plan: dict[str, JsonValue] = {"rows": len(rows), "overwrite": overwrite}
+    with recorded(context, "write", name, plan=plan, snapshot_before=now.current_snapshot_id) as run:
+        frame = frame_of(session, name.sql, rows, [column.name for column in facts.columns])
+        append(frame, name.sql, summary={RUN_ID: run.run_id}, overwrite=overwrite)
+        run.details = {"rows": len(rows)}
+
+
 def update(context: Context, request: Update) -> Updated:
-    """RowSql that are there and for which all filters hold, as they are now."""
+    """Rows that are there and for which all filters hold, as they are now."""
     done = _update(context, request.name, request.filters, lambda rows: _new_values(rows, request.updates))
     return Updated(records_updated=done.rows_updated)
 

@@ -8,14 +8,19 @@ from collections import Counter
 from neve.model.names import TableName
 from neve.plan.measures import MIB, small_file_bytes
 from neve.services.context import Context
+from neve.services.operations.grouping import Groups
 
 
 class Writes:
-    """The writes of this process, by table. Metadata is looked at every Nth time alone, and nothing is rewritten."""
+    """The writes of this process: those that wait, and how many there were by table.
+
+    Metadata is looked at every Nth time alone, and nothing is rewritten.
+    """
 
     def __init__(self) -> None:
         self._counts: Counter[TableName] = Counter()
         self._lock = threading.Lock()
+        self.groups = Groups()
 
     def small_files(self, context: Context, name: TableName) -> int | None:
         """Counts a write; the table's small files, or None when it is not their turn."""
