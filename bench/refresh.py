@@ -16,6 +16,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ QUERIES = {
     " WHERE NOT EXISTS (SELECT 1 FROM {facts} f WHERE f.customer = d.customer)",
 }
 CLUSTERED = {"join": "CLUSTER BY (id) ", "window": "CLUSTER BY (customer) "}  # as one would a large result
-WARM_UP = 3  # turns until Java has compiled what they do
+SMALL, WARM_UP = 300_000, 10  # rows of the facts that Java compiles everything on, and turns until it has
 FULL, NEVE, MERGE, DUCKDB = "Spark, computed anew", "Névé", "MERGE over changelog view", "DuckDB, computed anew"
 
 
@@ -210,11 +211,31 @@ class Ways:
             raise SystemExit(f"{self.query}: the ways do not agree: {found}")
 
 
-def measure(facts: Facts, ways: Ways, share: float, turns: int, warm: int) -> Iterator[Figure]:
-    """Some turns to get warm, then `turns` that count."""
+@contextmanager
+def filled(rows: int) -> Iterator[Facts]:
+    with tempfile.TemporaryDirectory(prefix="neve-bench-refresh-") as folder, Lake.create(Path(folder) / "l") as lake:
+        facts = Facts(lake, rows)
+        facts.fill()
+        yield facts
+
+
+def warm_up(queries: list[str]) -> None:
+    """The session is to be warm, as a worker's is: every way, on a small table."""
+    with filled(SMALL) as facts:
+        for query in queries:
+            ways = Ways(facts, query)
+            ways.prepare()
+            for _ in range(WARM_UP):
+                facts.change(0.01)
+                for run in ways.all().values():
+                    run()
+
+
+def measure(facts: Facts, ways: Ways, share: float, turns: int) -> Iterator[Figure]:
+    """A turn for the files to be in memory, then `turns` that count."""
     scheduler: Any = facts.lake.spark.sparkContext._jsc.sc().dagScheduler()
     taken: dict[str, list[tuple[float, int, str | None]]] = {way: [] for way in ways.all()}
-    for turn in range(-warm, turns):
+    for turn in range(-1, turns):
         facts.change(share)
         for way, run in ways.all().items():
             jobs, began = scheduler.numTotalJobs(), time.monotonic()
@@ -241,24 +262,20 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000_000])
     parser.add_argument("--shares", type=float, nargs="+", default=[0.0001, 0.01, 0.5], help="of the facts that change")
     parser.add_argument("--queries", nargs="+", choices=list(QUERIES), default=["group", "join"])
-    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--grid", action="store_true", help="1 to 100 million rows, every share and every query")
     given = parser.parse_args()
     if given.grid:
         given.rows, given.queries = [1_000_000, 10_000_000, 30_000_000, 100_000_000], list(QUERIES)
         given.shares = [0.0001, 0.001, 0.01, 0.1, 0.5]
+    warm_up(given.queries)
     for rows in given.rows:
-        with (
-            tempfile.TemporaryDirectory(prefix="neve-bench-refresh-") as folder,
-            Lake.create(Path(folder) / "l") as lake,
-        ):
-            facts = Facts(lake, rows)
-            facts.fill()
+        with filled(rows) as facts:
             for query in given.queries:
                 ways = Ways(facts, query)
                 ways.prepare()
-                for index, share in enumerate(given.shares):
-                    keep(list(measure(facts, ways, share, given.turns, warm=1 if index else WARM_UP)))
+                for share in given.shares:
+                    keep(list(measure(facts, ways, share, given.turns)))
 
 
 def keep(figures: list[Figure]) -> None:
