@@ -68,7 +68,7 @@ def test_it_is_one_query_over_source_alone(path: Path) -> None:
     assert {table.name for table in query.find_all(exp.Table)} - steps == {"source"}
     assert not list(query.find_all(exp.Join, exp.Where))
     names = [field.name for field in cleaning.columns]
-    added = ["_source_file", "_source_line", "_ingest_date", "_neve_rejected", "_neve_raw"]
+    added = ["_source_file", "_source_line", "_ingest_date", "_neve_corrupt", "_neve_rejected", "_neve_raw"]
     assert query.named_selects == [*names, *added]
     for check in validations:
         (aliased,) = sqlglot.parse_one(f"SELECT {check.sql} FROM cleaned", read="spark").expressions

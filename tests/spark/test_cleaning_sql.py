@@ -142,7 +142,7 @@ CONFIG = {
     ],
 }
 RAW = ["id", "quantity", "price", "ratio", "flag", "day", "moment", "na.me", "code", "Extra `col`"]
-PASSED = ["_source_file", "_source_line", "_ingest_date"]
+PASSED = ["_source_file", "_source_line", "_ingest_date", "_neve_corrupt"]
 
 
 # ------------------------------------------------------------------------------------------------- the model in Python
@@ -292,8 +292,8 @@ def spark(spark_lake: Lake) -> SparkSession:
 
 
 def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
-    located = [(*row, f"file{n % 2}.csv", n, date(2024, 1, 1)) for n, row in enumerate(rows)]
-    passed = "_source_file string, _source_line bigint, _ingest_date date"
+    located = [(*row, f"file{n % 2}.csv", n, date(2024, 1, 1), None) for n, row in enumerate(rows)]
+    passed = "_source_file string, _source_line bigint, _ingest_date date, _neve_corrupt string"
     return spark.createDataFrame(located, f"{schema}, {passed}")
 
 
@@ -338,7 +338,7 @@ def test_every_row_is_cleaned_and_judged_as_the_model_says(spark: SparkSession) 
     accepted, seen = 0, set()
     for line, (row, got) in enumerate(zip(rows, found, strict=True)):
         expected, broken = model(row)
-        assert got["_neve_rejected"] == broken, (line, row)
+        assert got["_neve_rejected"] == (broken or None), (line, row)
         assert {name: got[name] for name in names} == shown(expected), (line, row)
         assert (got["_source_file"], got["_source_line"]) == (f"file{line % 2}.csv", line)
         assert (json.loads(got["_neve_raw"]) if got["_neve_raw"] else None) == (row if broken else None)
@@ -393,7 +393,7 @@ def test_typed_sources_lose_nothing_either(spark: SparkSession, known: bool) -> 
     source = [Field(f"x{n}", parse_type(case[0])) if known else f"x{n}" for n, case in enumerate(TYPED)]
     rows = spark.sql(build_cleaning(Dataset.model_validate(config), source).select).orderBy("_source_line").collect()
     for n, (kind, target, values, expected) in enumerate(TYPED):
-        got = ["broken" if f"cast:x{n}" in row["_neve_rejected"] else row[f"x{n}"] for row in rows]
+        got = ["broken" if f"cast:x{n}" in (row["_neve_rejected"] or ()) else row[f"x{n}"] for row in rows]
         assert got[: len(values)] == expected, (kind, target)
         assert not any(value is not None for value in got[len(values) :]), (kind, target)
 
@@ -420,9 +420,9 @@ def test_formats_of_dates_and_times(spark: SparkSession) -> None:
     cleaned = spark.sql(build_cleaning(config, ["day", "at"]).select).orderBy("_source_line")
     got = cleaned.withColumn("at", cleaned["at"].cast("string")).collect()
     assert [(row["day"], row["at"], row["next"], row["_neve_rejected"]) for row in got] == [
-        (date(2024, 1, 31), "2024-01-31 23:59:00", date(2024, 2, 1), []),
+        (date(2024, 1, 31), "2024-01-31 23:59:00", date(2024, 2, 1), None),
         (None, None, None, ["cast:day", "cast:at"]),
-        (date(2024, 2, 1), None, date(2024, 2, 2), []),
+        (date(2024, 2, 1), None, date(2024, 2, 2), None),
         (None, None, None, ["cast:day"]),
     ]
 
@@ -436,7 +436,7 @@ def test_columns_pass_as_they_are_without_a_config(spark: SparkSession) -> None:
     cleaned = spark.sql(build_cleaning(None, fields).select)
     assert [tuple(row)[:3] for row in cleaned.orderBy("_source_line").collect()] == rows
     assert [f.dataType.simpleString() for f in cleaned.schema.fields[:3]] == [str(field.type) for field in fields]
-    assert [(row["_neve_rejected"], row["_neve_raw"]) for row in cleaned.collect()] == [([], None)] * 2
+    assert [(row["_neve_rejected"], row["_neve_raw"]) for row in cleaned.collect()] == [(None, None)] * 2
 
 
 def test_all_validations_run_in_one_pass(spark: SparkSession) -> None:

@@ -6,13 +6,12 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from neve.engine.errors import translated
-from neve.engine.reading import CORRUPT, SOURCE_FILE, SOURCE_LINE, file_by_file, model_type, read_rows, source_columns
+from neve.engine.reading import SOURCE_FILE, SOURCE_LINE, file_by_file, model_type, read_rows, source_columns
 from neve.engine.staging import Branch
-from neve.model.dataset import SourceFormat, is_own_name
+from neve.model.dataset import CORRUPT, SourceFormat, is_own_name
 from neve.model.ingest import INGEST_DATE, SUMMARY, IngestPlan, SourceFile
 from neve.model.layout import SortField
 from neve.model.names import TableName, quote
@@ -79,21 +78,20 @@ class Screened:
 
     accepted: DataFrame
     seen: Observation
-    seen_raw: Observation
     work: Work
 
     def tally(self, *, rows_by_date: Mapping[date, int], measured: Mapping[str, object]) -> Tally:
-        figures, malformed = self.seen.get, self.seen_raw.get["malformed"]
-        rules = self.work.cleaning.rules
-        by_rule = {rule: figures[f"rule_{index}"] for index, rule in enumerate(rules)} | {MALFORMED: malformed}
+        figures = self.seen.get
+        rules = [*self.work.cleaning.rules, MALFORMED]
+        by_rule = {rule: figures[f"rule_{index}"] for index, rule in enumerate(rules)}
         return Tally(
-            rows_read=self.seen_raw.get["rows"],
-            rows_rejected=figures["rejected"] + malformed,
+            rows_read=figures["rows"],
+            rows_rejected=figures["rejected"],
             rejected_by_rule={rule: count for rule, count in by_rule.items() if count},
             rows_by_date=rows_by_date,
             measured=measured,
             columns_not_loaded=self.work.cleaning.unused,
-            unclean=frozenset(json.loads(figures["files"]) + json.loads(self.seen_raw.get["files"])),
+            unclean=frozenset(json.loads(figures["files"])),
         )
 
 
@@ -102,21 +100,17 @@ def screen(spark: SparkSession, work: Work) -> Screened:
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
-    seen, seen_raw = Observation(), Observation()
-    raw = _raw_rows(spark, work).observe(
-        seen_raw,
-        f.count(f.lit(1)).alias("rows"),
-        f.count_if(f.col(CORRUPT).isNotNull()).alias("malformed"),
-        _files_where(f.col(CORRUPT).isNotNull()).alias("files"),
-    )
-    broken = [f.count_if(f.array_contains(_REJECTED, rule)) for rule in work.cleaning.rules]
-    counted = _cleaned(spark, raw, work.cleaning).observe(
+    seen = Observation()
+    rejected = f.col(_REJECTED)
+    rules = [f.count_if(f.array_contains(rejected, rule)) for rule in (*work.cleaning.rules, MALFORMED)]
+    counted = _cleaned(spark, _raw_rows(spark, work), work.cleaning).observe(
         seen,
-        f.count_if(f.size(_REJECTED) > 0).alias("rejected"),
-        _files_where(f.size(_REJECTED) > 0).alias("files"),
-        *(count.alias(f"rule_{index}") for index, count in enumerate(broken)),
+        f.count(f.lit(1)).alias("rows"),
+        f.count(rejected).alias("rejected"),
+        _files_where(rejected.isNotNull()).alias("files"),
+        *(count.alias(f"rule_{index}") for index, count in enumerate(rules)),
     )
-    return Screened(counted.where(f.size(_REJECTED) == 0), seen, seen_raw, work)
+    return Screened(counted.where(rejected.isNull()), seen, work)
 
 
 def _files_where(condition: Column) -> Column:
@@ -144,23 +138,23 @@ def write_rejected(
     spark: SparkSession, table: TableName, work: Work, tally: Tally, *, run_id: str, summary: Mapping[str, str]
 ) -> None:
     """Keeps every rejected row with its run, file, line, broken rules and raw text; clean files are not read again."""
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
     with translated(), file_by_file(spark):
         unclean = {file: day for file, day in work.files.items() if file.path in tally.unclean}
         raw = _raw_rows(spark, replace(work, files=unclean), with_lines=True)
-        rejected = _cleaned(spark, raw, work.cleaning).where(f.size(_REJECTED) > 0)
-        kept = rejected.select(
-            *_origin(run_id), f.col(_REJECTED).alias("rules"), f.col(_RAW).cast("string").alias("raw")
+        # Counting parts judging from filtering, which would else judge each row once for every rule it could break.
+        judged = _cleaned(spark, raw, work.cleaning).observe(Observation(), f.count(f.lit(1)).alias("rows"))
+        kept = judged.where(f.col(_REJECTED).isNotNull()).select(
+            f.lit(run_id).alias("run_id"),
+            f.col(INGEST_DATE).alias("ingest_date"),
+            f.col(SOURCE_FILE).alias("source_file"),
+            f.col(SOURCE_LINE).alias("source_line"),
+            f.col(_REJECTED).alias("rules"),
+            f.coalesce(CORRUPT, f.col(_RAW).cast("string")).alias("raw"),
         )
-        malformed = raw.where(f.col(CORRUPT).isNotNull()).select(
-            *_origin(run_id), f.array(f.lit(MALFORMED)).alias("rules"), f.coalesce(CORRUPT, _as_json(raw)).alias("raw")
-        )
-        broken = tally.rejected_by_rule.get(MALFORMED, 0)
-        found = [frame for frame, rows in ((kept, tally.rows_rejected - broken), (malformed, broken)) if rows]
-        few = reduce(DataFrame.unionByName, found).coalesce(spark.sparkContext.defaultParallelism)
-        writer = few.writeTo(table.sql)
+        writer = kept.coalesce(spark.sparkContext.defaultParallelism).writeTo(table.sql)
         for key, value in summary.items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.append()
@@ -173,29 +167,16 @@ def _raw_rows(spark: SparkSession, work: Work, *, with_lines: bool = False) -> D
     return rows.withColumns({name: f.expr(sql) for name, sql in work.reshaped.items()}) if work.reshaped else rows
 
 
-def _as_json(raw: DataFrame) -> Column:
-    """Every column of the files: Spark refuses a query of text files that uses the broken lines alone."""
-    from pyspark.sql import functions as f
-
-    return f.to_json(f.struct(*(quote(name) for name in raw.columns if not is_own_name(name))))
-
-
-def _origin(run_id: str) -> list[Column]:
-    from pyspark.sql import functions as f
-
-    return [
-        f.lit(run_id).alias("run_id"),
-        f.col(INGEST_DATE).alias("ingest_date"),
-        f.col(SOURCE_FILE).alias("source_file"),
-        f.col(SOURCE_LINE).alias("source_line"),
-    ]
-
-
 def _cleaned(spark: SparkSession, raw: DataFrame, cleaning: Cleaning) -> DataFrame:
+    """Every row, judged; of a line that is no row, what could be read of it is left out."""
     from pyspark.sql import functions as f
 
-    raw.where(f.col(CORRUPT).isNull()).drop(CORRUPT).createOrReplaceTempView("source")
-    return spark.sql(cleaning.select)
+    whole = f.col(CORRUPT).isNull()
+    columns = [f.when(whole, f.col(quote(name))).alias(name) for name in raw.columns if not is_own_name(name)]
+    own = [quote(name) for name in raw.columns if is_own_name(name)]
+    raw.select(*columns, *own).createOrReplaceTempView("source")
+    judged = f.when(whole, f.col(_REJECTED)).otherwise(f.array(f.lit(MALFORMED)))
+    return spark.sql(cleaning.select).withColumn(_REJECTED, judged)
 
 
 def _append(rows: DataFrame, branch: Branch, work: Work, plan: IngestPlan, summary: Mapping[str, str]) -> None:

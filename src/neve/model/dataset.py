@@ -16,6 +16,8 @@ from neve.model.units import Limit
 
 PASSED_THROUGH = ("_source_file", "_source_line", "_ingest_date")
 """Columns that the reader adds to every raw row, and that cleaning hands on untouched."""
+CORRUPT = "_neve_corrupt"
+"""One more of them, which no expression sees: the text of a line that is no row."""
 
 OWN_PREFIX = "_neve"
 Scalar = bool | int | float | str

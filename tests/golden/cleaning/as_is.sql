@@ -13,6 +13,7 @@ WITH inputs AS (
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
+    `_neve_corrupt`,
     `id` AS `_neve_in_id`,
     `a b` AS `_neve_in_a b`,
     CAST(`text` AS STRING) AS `_neve_in_text`
@@ -20,7 +21,11 @@ WITH inputs AS (
 ), judged AS (
   SELECT
     *,
-    ARRAY_REMOVE(ARRAY(IF(`_neve_in_id` > 0, '', 'filter:id > 0')), '') AS `_neve_rejected`
+    IF(
+      NOT COALESCE(`_neve_in_id` > 0, FALSE),
+      ARRAY_REMOVE(ARRAY(IF(NOT COALESCE(`_neve_in_id` > 0, FALSE), 'filter:id > 0', '')), ''),
+      NULL
+    ) AS `_neve_rejected`
   FROM inputs
 )
 SELECT
@@ -30,9 +35,10 @@ SELECT
   `_source_file`,
   `_source_line`,
   `_ingest_date`,
+  `_neve_corrupt`,
   `_neve_rejected`,
   IF(
-    SIZE(`_neve_rejected`) > 0,
+    NOT `_neve_rejected` IS NULL,
     TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
     NULL
   ) AS `_neve_raw`

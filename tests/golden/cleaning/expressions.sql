@@ -28,6 +28,7 @@ WITH inputs AS (
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
+    `_neve_corrupt`,
     CAST(`Quantity` AS STRING) AS `_neve_in_quantity`,
     CAST(`price` AS STRING) AS `_neve_in_price`,
     CAST(NULL AS DATE) AS `_neve_in_gone`
@@ -100,20 +101,39 @@ WITH inputs AS (
 ), judged AS (
   SELECT
     *,
-    ARRAY_REMOVE(
-      ARRAY(
-        IF(`_neve_as_quantity` IS NULL AND TRIM(`_neve_in_quantity`) <> '', 'cast:quantity', ''),
-        IF(
-          `_neve_as_price` IS NULL AND NOT LOWER(TRIM(`_neve_in_price`)) IN ('', 'nan'),
-          'cast:price',
-          ''
+    IF(
+      (
+        `_neve_as_quantity` IS NULL AND TRIM(`_neve_in_quantity`) <> ''
+      )
+      OR (
+        `_neve_as_price` IS NULL AND NOT LOWER(TRIM(`_neve_in_price`)) IN ('', 'nan')
+      )
+      OR (
+        `_neve_as_revenue` IS NULL AND TRIM(`_neve_in_revenue`) <> ''
+      )
+      OR (
+        `_neve_as_same` IS NULL AND TRIM(`_neve_in_same`) <> ''
+      )
+      OR (
+        `_neve_as_never` IS NULL AND TRIM(`_neve_in_never`) <> ''
+      )
+      OR `_neve_as_never` IS NULL,
+      ARRAY_REMOVE(
+        ARRAY(
+          IF(`_neve_as_quantity` IS NULL AND TRIM(`_neve_in_quantity`) <> '', 'cast:quantity', ''),
+          IF(
+            `_neve_as_price` IS NULL AND NOT LOWER(TRIM(`_neve_in_price`)) IN ('', 'nan'),
+            'cast:price',
+            ''
+          ),
+          IF(`_neve_as_revenue` IS NULL AND TRIM(`_neve_in_revenue`) <> '', 'cast:revenue', ''),
+          IF(`_neve_as_same` IS NULL AND TRIM(`_neve_in_same`) <> '', 'cast:same', ''),
+          IF(`_neve_as_never` IS NULL AND TRIM(`_neve_in_never`) <> '', 'cast:never', ''),
+          IF(`_neve_as_never` IS NULL, 'not_null:never', '')
         ),
-        IF(`_neve_as_revenue` IS NULL AND TRIM(`_neve_in_revenue`) <> '', 'cast:revenue', ''),
-        IF(`_neve_as_same` IS NULL AND TRIM(`_neve_in_same`) <> '', 'cast:same', ''),
-        IF(`_neve_as_never` IS NULL AND TRIM(`_neve_in_never`) <> '', 'cast:never', ''),
-        IF(`_neve_as_never` IS NULL, 'not_null:never', '')
+        ''
       ),
-      ''
+      NULL
     ) AS `_neve_rejected`
   FROM computed_typed
 )
@@ -130,9 +150,10 @@ SELECT
   `_source_file`,
   `_source_line`,
   `_ingest_date`,
+  `_neve_corrupt`,
   `_neve_rejected`,
   IF(
-    SIZE(`_neve_rejected`) > 0,
+    NOT `_neve_rejected` IS NULL,
     TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
     NULL
   ) AS `_neve_raw`

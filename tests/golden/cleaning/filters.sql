@@ -37,6 +37,7 @@ WITH inputs AS (
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
+    `_neve_corrupt`,
     CAST(`n` AS STRING) AS `_neve_in_n`,
     CAST(`t` AS STRING) AS `_neve_in_t`,
     CAST(`d` AS STRING) AS `_neve_in_d`,
@@ -88,54 +89,111 @@ WITH inputs AS (
 ), judged AS (
   SELECT
     *,
-    ARRAY_REMOVE(
-      ARRAY(
-        IF(`_neve_as_n` IS NULL AND TRIM(`_neve_in_n`) <> '', 'cast:n', ''),
-        IF(`_neve_as_t` IS NULL AND TRIM(`_neve_in_t`) <> '', 'cast:t', ''),
-        IF(`_neve_as_d` IS NULL AND TRIM(`_neve_in_d`) <> '', 'cast:d', ''),
-        IF(`_neve_as_b` IS NULL AND TRIM(`_neve_in_b`) <> '', 'cast:b', ''),
-        IF(`_neve_as_x` IS NULL AND NOT LOWER(TRIM(`_neve_in_x`)) IN ('', 'nan'), 'cast:x', ''),
-        IF(`_neve_as_n` = 7, '', 'filter:n = 7'),
-        IF(NOT (
-          `_neve_as_n` <> -8
-        ), 'filter:n != -8', ''),
-        IF(`_neve_as_n` > 0.5, '', 'filter:n > 0.5'),
-        IF(`_neve_as_n` < 1000, '', 'filter:n < 1e3'),
-        IF(
-          `_neve_as_t` >= CAST('2024-01-31 10:00:00+02:00' AS TIMESTAMP),
-          '',
-          'filter:t >= 2024-01-31T10:00:00+02:00'
-        ),
-        IF(
-          NOT (
-            `_neve_as_t` <= CAST('2024-12-31 00:00:00' AS TIMESTAMP)
+    IF(
+      (
+        `_neve_as_n` IS NULL AND TRIM(`_neve_in_n`) <> ''
+      )
+      OR (
+        `_neve_as_t` IS NULL AND TRIM(`_neve_in_t`) <> ''
+      )
+      OR (
+        `_neve_as_d` IS NULL AND TRIM(`_neve_in_d`) <> ''
+      )
+      OR (
+        `_neve_as_b` IS NULL AND TRIM(`_neve_in_b`) <> ''
+      )
+      OR (
+        `_neve_as_x` IS NULL AND NOT LOWER(TRIM(`_neve_in_x`)) IN ('', 'nan')
+      )
+      OR NOT COALESCE(`_neve_as_n` = 7, FALSE)
+      OR NOT (
+        `_neve_as_n` <> -8
+      )
+      OR NOT COALESCE(`_neve_as_n` > 0.5, FALSE)
+      OR NOT COALESCE(`_neve_as_n` < 1000, FALSE)
+      OR NOT COALESCE(`_neve_as_t` >= CAST('2024-01-31 10:00:00+02:00' AS TIMESTAMP), FALSE)
+      OR NOT (
+        `_neve_as_t` <= CAST('2024-12-31 00:00:00' AS TIMESTAMP)
+      )
+      OR NOT COALESCE(`_neve_as_d` BETWEEN 0 AND 99.5, FALSE)
+      OR NOT COALESCE(`_neve_as_b` = TRUE, FALSE)
+      OR NOT (
+        NOT `_neve_as_b` IN (FALSE)
+      )
+      OR NOT COALESCE(`_neve_as_x` IN (1.5, CAST('1E+300' AS DOUBLE)), FALSE)
+      OR NOT COALESCE(`_neve_in_s` LIKE 'a\\_b%', FALSE)
+      OR NOT (
+        NOT `_neve_in_s` LIKE '%\'%'
+      )
+      OR NOT COALESCE(NOT `_neve_in_s` IN ('it\'s', 'back\\slash', 'new\nline'), FALSE)
+      OR NOT COALESCE(NOT `_neve_in_s` IS NULL, FALSE)
+      OR NOT (
+        TRIM(`_neve_in_s`) <> ''
+      )
+      OR NOT COALESCE(TRIM(CAST(`_neve_as_n` AS STRING)) <> '', FALSE)
+      OR NOT COALESCE(`_neve_as_x` IS NULL, FALSE),
+      ARRAY_REMOVE(
+        ARRAY(
+          IF(`_neve_as_n` IS NULL AND TRIM(`_neve_in_n`) <> '', 'cast:n', ''),
+          IF(`_neve_as_t` IS NULL AND TRIM(`_neve_in_t`) <> '', 'cast:t', ''),
+          IF(`_neve_as_d` IS NULL AND TRIM(`_neve_in_d`) <> '', 'cast:d', ''),
+          IF(`_neve_as_b` IS NULL AND TRIM(`_neve_in_b`) <> '', 'cast:b', ''),
+          IF(`_neve_as_x` IS NULL AND NOT LOWER(TRIM(`_neve_in_x`)) IN ('', 'nan'), 'cast:x', ''),
+          IF(NOT COALESCE(`_neve_as_n` = 7, FALSE), 'filter:n = 7', ''),
+          IF(NOT (
+            `_neve_as_n` <> -8
+          ), 'filter:n != -8', ''),
+          IF(NOT COALESCE(`_neve_as_n` > 0.5, FALSE), 'filter:n > 0.5', ''),
+          IF(NOT COALESCE(`_neve_as_n` < 1000, FALSE), 'filter:n < 1e3', ''),
+          IF(
+            NOT COALESCE(`_neve_as_t` >= CAST('2024-01-31 10:00:00+02:00' AS TIMESTAMP), FALSE),
+            'filter:t >= 2024-01-31T10:00:00+02:00',
+            ''
           ),
-          'filter:t <= 2024-12-31',
-          ''
+          IF(
+            NOT (
+              `_neve_as_t` <= CAST('2024-12-31 00:00:00' AS TIMESTAMP)
+            ),
+            'filter:t <= 2024-12-31',
+            ''
+          ),
+          IF(
+            NOT COALESCE(`_neve_as_d` BETWEEN 0 AND 99.5, FALSE),
+            'filter:d between 0 and 99.50',
+            ''
+          ),
+          IF(NOT COALESCE(`_neve_as_b` = TRUE, FALSE), 'filter:b = true', ''),
+          IF(NOT (
+            NOT `_neve_as_b` IN (FALSE)
+          ), 'filter:b not_in (false)', ''),
+          IF(
+            NOT COALESCE(`_neve_as_x` IN (1.5, CAST('1E+300' AS DOUBLE)), FALSE),
+            'filter:x in (1.5, 1e300)',
+            ''
+          ),
+          IF(NOT COALESCE(`_neve_in_s` LIKE 'a\\_b%', FALSE), 'filter:s like a\\_b%', ''),
+          IF(NOT (
+            NOT `_neve_in_s` LIKE '%\'%'
+          ), 'filter:s not_like %\'%', ''),
+          IF(
+            NOT COALESCE(NOT `_neve_in_s` IN ('it\'s', 'back\\slash', 'new\nline'), FALSE),
+            'filter:s not_in (it\'s, back\\slash, new\nline)',
+            ''
+          ),
+          IF(NOT COALESCE(NOT `_neve_in_s` IS NULL, FALSE), 'filter:s is_not_null', ''),
+          IF(NOT (
+            TRIM(`_neve_in_s`) <> ''
+          ), 'filter:s not_empty', ''),
+          IF(
+            NOT COALESCE(TRIM(CAST(`_neve_as_n` AS STRING)) <> '', FALSE),
+            'filter:n not_empty',
+            ''
+          ),
+          IF(NOT COALESCE(`_neve_as_x` IS NULL, FALSE), 'filter:x is_null', '')
         ),
-        IF(`_neve_as_d` BETWEEN 0 AND 99.5, '', 'filter:d between 0 and 99.50'),
-        IF(`_neve_as_b` = TRUE, '', 'filter:b = true'),
-        IF(NOT (
-          NOT `_neve_as_b` IN (FALSE)
-        ), 'filter:b not_in (false)', ''),
-        IF(`_neve_as_x` IN (1.5, CAST('1E+300' AS DOUBLE)), '', 'filter:x in (1.5, 1e300)'),
-        IF(`_neve_in_s` LIKE 'a\\_b%', '', 'filter:s like a\\_b%'),
-        IF(NOT (
-          NOT `_neve_in_s` LIKE '%\'%'
-        ), 'filter:s not_like %\'%', ''),
-        IF(
-          NOT `_neve_in_s` IN ('it\'s', 'back\\slash', 'new\nline'),
-          '',
-          'filter:s not_in (it\'s, back\\slash, new\nline)'
-        ),
-        IF(NOT `_neve_in_s` IS NULL, '', 'filter:s is_not_null'),
-        IF(NOT (
-          TRIM(`_neve_in_s`) <> ''
-        ), 'filter:s not_empty', ''),
-        IF(TRIM(CAST(`_neve_as_n` AS STRING)) <> '', '', 'filter:n not_empty'),
-        IF(`_neve_as_x` IS NULL, '', 'filter:x is_null')
+        ''
       ),
-      ''
+      NULL
     ) AS `_neve_rejected`
   FROM typed
 )
@@ -149,9 +207,10 @@ SELECT
   `_source_file`,
   `_source_line`,
   `_ingest_date`,
+  `_neve_corrupt`,
   `_neve_rejected`,
   IF(
-    SIZE(`_neve_rejected`) > 0,
+    NOT `_neve_rejected` IS NULL,
     TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
     NULL
   ) AS `_neve_raw`

@@ -17,6 +17,7 @@ WITH inputs AS (
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
+    `_neve_corrupt`,
     CAST(`x``, 1 AS ``y` AS STRING) AS `_neve_in_say "it's"`,
     CAST(`a.b` AS STRING) AS `_neve_in_-- comment`,
     CAST(`'; DROP TABLE t; --` AS STRING) AS `_neve_in_{y} :z ? $`
@@ -47,26 +48,47 @@ WITH inputs AS (
 ), judged AS (
   SELECT
     *,
-    ARRAY_REMOVE(
-      ARRAY(
-        IF(
-          `_neve_as_-- comment` IS NULL AND TRIM(`_neve_in_-- comment`) <> '',
-          'cast:-- comment',
-          ''
-        ),
-        IF(`_neve_as_-- comment` IS NULL, 'not_null:-- comment', ''),
-        IF(
-          COALESCE(`_neve_in_say "it's"`, '\'; DROP TABLE t; -- \\') <> '\\\'; DROP TABLE t; --',
-          '',
-          'filter:say "it\'s" != \\\'; DROP TABLE t; --'
-        ),
-        IF(
-          `_neve_in_{y} :z ? $` IN ('"', '`', CONCAT(CHR(0), '001'), CONCAT('$', '{env:HOME}'), '*/', 'é '),
-          '',
-          CONCAT('filter:{y} :z ? $ in (", `, ', CHR(0), '001, $', '{env:HOME}, */, é )')
-        )
+    IF(
+      (
+        `_neve_as_-- comment` IS NULL AND TRIM(`_neve_in_-- comment`) <> ''
+      )
+      OR `_neve_as_-- comment` IS NULL
+      OR NOT COALESCE(
+        COALESCE(`_neve_in_say "it's"`, '\'; DROP TABLE t; -- \\') <> '\\\'; DROP TABLE t; --',
+        FALSE
+      )
+      OR NOT COALESCE(
+        `_neve_in_{y} :z ? $` IN ('"', '`', CONCAT(CHR(0), '001'), CONCAT('$', '{env:HOME}'), '*/', 'é '),
+        FALSE
       ),
-      ''
+      ARRAY_REMOVE(
+        ARRAY(
+          IF(
+            `_neve_as_-- comment` IS NULL AND TRIM(`_neve_in_-- comment`) <> '',
+            'cast:-- comment',
+            ''
+          ),
+          IF(`_neve_as_-- comment` IS NULL, 'not_null:-- comment', ''),
+          IF(
+            NOT COALESCE(
+              COALESCE(`_neve_in_say "it's"`, '\'; DROP TABLE t; -- \\') <> '\\\'; DROP TABLE t; --',
+              FALSE
+            ),
+            'filter:say "it\'s" != \\\'; DROP TABLE t; --',
+            ''
+          ),
+          IF(
+            NOT COALESCE(
+              `_neve_in_{y} :z ? $` IN ('"', '`', CONCAT(CHR(0), '001'), CONCAT('$', '{env:HOME}'), '*/', 'é '),
+              FALSE
+            ),
+            CONCAT('filter:{y} :z ? $ in (", `, ', CHR(0), '001, $', '{env:HOME}, */, é )'),
+            ''
+          )
+        ),
+        ''
+      ),
+      NULL
     ) AS `_neve_rejected`
   FROM typed
 )
@@ -77,9 +99,10 @@ SELECT
   `_source_file`,
   `_source_line`,
   `_ingest_date`,
+  `_neve_corrupt`,
   `_neve_rejected`,
   IF(
-    SIZE(`_neve_rejected`) > 0,
+    NOT `_neve_rejected` IS NULL,
     TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
     NULL
   ) AS `_neve_raw`

@@ -20,6 +20,7 @@ WITH inputs AS (
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
+    `_neve_corrupt`,
     CAST(`date` AS STRING) AS `_neve_in_date`,
     CAST(`quantity` AS STRING) AS `_neve_in_quantity`,
     CAST(`price` AS STRING) AS `_neve_in_price`,
@@ -60,19 +61,33 @@ WITH inputs AS (
 ), judged AS (
   SELECT
     *,
-    ARRAY_REMOVE(
-      ARRAY(
-        IF(`_neve_as_date` IS NULL AND TRIM(`_neve_in_date`) <> '', 'cast:date', ''),
-        IF(`_neve_as_quantity` IS NULL AND TRIM(`_neve_in_quantity`) <> '', 'cast:quantity', ''),
-        IF(
-          `_neve_as_price` IS NULL AND NOT LOWER(TRIM(`_neve_in_price`)) IN ('', 'nan'),
-          'cast:price',
-          ''
+    IF(
+      (
+        `_neve_as_date` IS NULL AND TRIM(`_neve_in_date`) <> ''
+      )
+      OR (
+        `_neve_as_quantity` IS NULL AND TRIM(`_neve_in_quantity`) <> ''
+      )
+      OR (
+        `_neve_as_price` IS NULL AND NOT LOWER(TRIM(`_neve_in_price`)) IN ('', 'nan')
+      )
+      OR NOT COALESCE(`_neve_as_quantity` > 0, FALSE)
+      OR NOT COALESCE(`_neve_as_price` > 0, FALSE),
+      ARRAY_REMOVE(
+        ARRAY(
+          IF(`_neve_as_date` IS NULL AND TRIM(`_neve_in_date`) <> '', 'cast:date', ''),
+          IF(`_neve_as_quantity` IS NULL AND TRIM(`_neve_in_quantity`) <> '', 'cast:quantity', ''),
+          IF(
+            `_neve_as_price` IS NULL AND NOT LOWER(TRIM(`_neve_in_price`)) IN ('', 'nan'),
+            'cast:price',
+            ''
+          ),
+          IF(NOT COALESCE(`_neve_as_quantity` > 0, FALSE), 'filter:quantity > 0', ''),
+          IF(NOT COALESCE(`_neve_as_price` > 0, FALSE), 'filter:price > 0', '')
         ),
-        IF(`_neve_as_quantity` > 0, '', 'filter:quantity > 0'),
-        IF(`_neve_as_price` > 0, '', 'filter:price > 0')
+        ''
       ),
-      ''
+      NULL
     ) AS `_neve_rejected`
   FROM typed
 )
@@ -84,9 +99,10 @@ SELECT
   `_source_file`,
   `_source_line`,
   `_ingest_date`,
+  `_neve_corrupt`,
   `_neve_rejected`,
   IF(
-    SIZE(`_neve_rejected`) > 0,
+    NOT `_neve_rejected` IS NULL,
     TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
     NULL
   ) AS `_neve_raw`

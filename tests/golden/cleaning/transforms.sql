@@ -16,6 +16,7 @@ WITH inputs AS (
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
+    `_neve_corrupt`,
     NULLIF(REGEXP_REPLACE(INITCAP(LOWER(RTRIM(LTRIM(CAST(`a` AS STRING))))), '\\s+', ' '), '') AS `_neve_in_a`,
     TRIM(NULLIF(CAST(`b` AS STRING), '')) AS `_neve_in_b`,
     CAST(`c` AS STRING) AS `_neve_in_c`,
@@ -41,13 +42,25 @@ WITH inputs AS (
 ), judged AS (
   SELECT
     *,
-    ARRAY_REMOVE(
-      ARRAY(
-        IF(`_neve_as_b` IS NULL AND TRIM(`_neve_in_b`) <> '', 'cast:b', ''),
-        IF(`_neve_as_c` IS NULL AND TRIM(`_neve_in_c`) <> '', 'cast:c', ''),
-        IF(`_neve_as_d` IS NULL AND TRIM(`_neve_in_d`) <> '', 'cast:d', '')
+    IF(
+      (
+        `_neve_as_b` IS NULL AND TRIM(`_neve_in_b`) <> ''
+      )
+      OR (
+        `_neve_as_c` IS NULL AND TRIM(`_neve_in_c`) <> ''
+      )
+      OR (
+        `_neve_as_d` IS NULL AND TRIM(`_neve_in_d`) <> ''
       ),
-      ''
+      ARRAY_REMOVE(
+        ARRAY(
+          IF(`_neve_as_b` IS NULL AND TRIM(`_neve_in_b`) <> '', 'cast:b', ''),
+          IF(`_neve_as_c` IS NULL AND TRIM(`_neve_in_c`) <> '', 'cast:c', ''),
+          IF(`_neve_as_d` IS NULL AND TRIM(`_neve_in_d`) <> '', 'cast:d', '')
+        ),
+        ''
+      ),
+      NULL
     ) AS `_neve_rejected`
   FROM typed
 )
@@ -59,9 +72,10 @@ SELECT
   `_source_file`,
   `_source_line`,
   `_ingest_date`,
+  `_neve_corrupt`,
   `_neve_rejected`,
   IF(
-    SIZE(`_neve_rejected`) > 0,
+    NOT `_neve_rejected` IS NULL,
     TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
     NULL
   ) AS `_neve_raw`

@@ -19,6 +19,7 @@ WITH inputs AS (
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
+    `_neve_corrupt`,
     `id` AS `_neve_in_id`,
     CAST(`id` AS STRING) AS `_neve_in_short_id`,
     IF(ISNAN(`ratio`), NULL, `ratio`) AS `_neve_in_ratio`,
@@ -51,12 +52,21 @@ WITH inputs AS (
 ), judged AS (
   SELECT
     *,
-    ARRAY_REMOVE(
-      ARRAY(
-        IF(`_neve_as_short_id` IS NULL AND TRIM(`_neve_in_short_id`) <> '', 'cast:short_id', ''),
-        IF(`_neve_as_day` IS NULL AND TRIM(`_neve_in_day`) <> '', 'cast:day', '')
+    IF(
+      (
+        `_neve_as_short_id` IS NULL AND TRIM(`_neve_in_short_id`) <> ''
+      )
+      OR (
+        `_neve_as_day` IS NULL AND TRIM(`_neve_in_day`) <> ''
       ),
-      ''
+      ARRAY_REMOVE(
+        ARRAY(
+          IF(`_neve_as_short_id` IS NULL AND TRIM(`_neve_in_short_id`) <> '', 'cast:short_id', ''),
+          IF(`_neve_as_day` IS NULL AND TRIM(`_neve_in_day`) <> '', 'cast:day', '')
+        ),
+        ''
+      ),
+      NULL
     ) AS `_neve_rejected`
   FROM typed
 )
@@ -72,9 +82,10 @@ SELECT
   `_source_file`,
   `_source_line`,
   `_ingest_date`,
+  `_neve_corrupt`,
   `_neve_rejected`,
   IF(
-    SIZE(`_neve_rejected`) > 0,
+    NOT `_neve_rejected` IS NULL,
     TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
     NULL
   ) AS `_neve_raw`

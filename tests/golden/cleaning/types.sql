@@ -30,6 +30,7 @@ WITH inputs AS (
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
+    `_neve_corrupt`,
     CAST(`a` AS STRING) AS `_neve_in_a`,
     CAST(`b` AS STRING) AS `_neve_in_b`,
     CAST(`c` AS STRING) AS `_neve_in_c`,
@@ -115,20 +116,51 @@ WITH inputs AS (
 ), judged AS (
   SELECT
     *,
-    ARRAY_REMOVE(
-      ARRAY(
-        IF(`_neve_as_b` IS NULL AND TRIM(`_neve_in_b`) <> '', 'cast:b', ''),
-        IF(`_neve_as_c` IS NULL AND TRIM(`_neve_in_c`) <> '', 'cast:c', ''),
-        IF(`_neve_as_d` IS NULL AND TRIM(`_neve_in_d`) <> '', 'cast:d', ''),
-        IF(`_neve_as_e` IS NULL AND TRIM(`_neve_in_e`) <> '', 'cast:e', ''),
-        IF(`_neve_as_f` IS NULL AND NOT LOWER(TRIM(`_neve_in_f`)) IN ('', 'nan'), 'cast:f', ''),
-        IF(`_neve_as_g` IS NULL AND TRIM(`_neve_in_g`) <> '', 'cast:g', ''),
-        IF(`_neve_as_h` IS NULL AND TRIM(`_neve_in_h`) <> '', 'cast:h', ''),
-        IF(`_neve_as_i` IS NULL AND TRIM(`_neve_in_i`) <> '', 'cast:i', ''),
-        IF(`_neve_as_k` IS NULL AND TRIM(`_neve_in_k`) <> '', 'cast:k', ''),
-        IF(`_neve_as_g` IS NULL, 'not_null:g', '')
+    IF(
+      (
+        `_neve_as_b` IS NULL AND TRIM(`_neve_in_b`) <> ''
+      )
+      OR (
+        `_neve_as_c` IS NULL AND TRIM(`_neve_in_c`) <> ''
+      )
+      OR (
+        `_neve_as_d` IS NULL AND TRIM(`_neve_in_d`) <> ''
+      )
+      OR (
+        `_neve_as_e` IS NULL AND TRIM(`_neve_in_e`) <> ''
+      )
+      OR (
+        `_neve_as_f` IS NULL AND NOT LOWER(TRIM(`_neve_in_f`)) IN ('', 'nan')
+      )
+      OR (
+        `_neve_as_g` IS NULL AND TRIM(`_neve_in_g`) <> ''
+      )
+      OR (
+        `_neve_as_h` IS NULL AND TRIM(`_neve_in_h`) <> ''
+      )
+      OR (
+        `_neve_as_i` IS NULL AND TRIM(`_neve_in_i`) <> ''
+      )
+      OR (
+        `_neve_as_k` IS NULL AND TRIM(`_neve_in_k`) <> ''
+      )
+      OR `_neve_as_g` IS NULL,
+      ARRAY_REMOVE(
+        ARRAY(
+          IF(`_neve_as_b` IS NULL AND TRIM(`_neve_in_b`) <> '', 'cast:b', ''),
+          IF(`_neve_as_c` IS NULL AND TRIM(`_neve_in_c`) <> '', 'cast:c', ''),
+          IF(`_neve_as_d` IS NULL AND TRIM(`_neve_in_d`) <> '', 'cast:d', ''),
+          IF(`_neve_as_e` IS NULL AND TRIM(`_neve_in_e`) <> '', 'cast:e', ''),
+          IF(`_neve_as_f` IS NULL AND NOT LOWER(TRIM(`_neve_in_f`)) IN ('', 'nan'), 'cast:f', ''),
+          IF(`_neve_as_g` IS NULL AND TRIM(`_neve_in_g`) <> '', 'cast:g', ''),
+          IF(`_neve_as_h` IS NULL AND TRIM(`_neve_in_h`) <> '', 'cast:h', ''),
+          IF(`_neve_as_i` IS NULL AND TRIM(`_neve_in_i`) <> '', 'cast:i', ''),
+          IF(`_neve_as_k` IS NULL AND TRIM(`_neve_in_k`) <> '', 'cast:k', ''),
+          IF(`_neve_as_g` IS NULL, 'not_null:g', '')
+        ),
+        ''
       ),
-      ''
+      NULL
     ) AS `_neve_rejected`
   FROM typed
 )
@@ -147,9 +179,10 @@ SELECT
   `_source_file`,
   `_source_line`,
   `_ingest_date`,
+  `_neve_corrupt`,
   `_neve_rejected`,
   IF(
-    SIZE(`_neve_rejected`) > 0,
+    NOT `_neve_rejected` IS NULL,
     TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
     NULL
   ) AS `_neve_raw`

@@ -16,6 +16,7 @@ WITH inputs AS (
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
+    `_neve_corrupt`,
     CAST(`id` AS STRING) AS `_neve_in_id`,
     CAST(`price` AS STRING) AS `_neve_in_price`,
     CAST(`day` AS STRING) AS `_neve_in_day`,
@@ -52,13 +53,25 @@ WITH inputs AS (
 ), judged AS (
   SELECT
     *,
-    ARRAY_REMOVE(
-      ARRAY(
-        IF(`_neve_as_id` IS NULL AND TRIM(`_neve_in_id`) <> '', 'cast:id', ''),
-        IF(`_neve_as_price` IS NULL AND TRIM(`_neve_in_price`) <> '', 'cast:price', ''),
-        IF(`_neve_as_day` IS NULL AND TRIM(`_neve_in_day`) <> '', 'cast:day', '')
+    IF(
+      (
+        `_neve_as_id` IS NULL AND TRIM(`_neve_in_id`) <> ''
+      )
+      OR (
+        `_neve_as_price` IS NULL AND TRIM(`_neve_in_price`) <> ''
+      )
+      OR (
+        `_neve_as_day` IS NULL AND TRIM(`_neve_in_day`) <> ''
       ),
-      ''
+      ARRAY_REMOVE(
+        ARRAY(
+          IF(`_neve_as_id` IS NULL AND TRIM(`_neve_in_id`) <> '', 'cast:id', ''),
+          IF(`_neve_as_price` IS NULL AND TRIM(`_neve_in_price`) <> '', 'cast:price', ''),
+          IF(`_neve_as_day` IS NULL AND TRIM(`_neve_in_day`) <> '', 'cast:day', '')
+        ),
+        ''
+      ),
+      NULL
     ) AS `_neve_rejected`
   FROM typed
 )
@@ -70,9 +83,10 @@ SELECT
   `_source_file`,
   `_source_line`,
   `_ingest_date`,
+  `_neve_corrupt`,
   `_neve_rejected`,
   IF(
-    SIZE(`_neve_rejected`) > 0,
+    NOT `_neve_rejected` IS NULL,
     TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
     NULL
   ) AS `_neve_raw`

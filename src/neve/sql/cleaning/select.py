@@ -1,8 +1,9 @@
 """The one SELECT that cleans rows.
 
-In: a relation `source` with the raw columns, and `_source_file`, `_source_line`, `_ingest_date` beside them. Out: the
-cleaned columns, those three, `_neve_rejected` (names of the rules that the row broke; empty when it is accepted) and
-`_neve_raw` (the raw row as JSON, for rejected rows only). No row is dropped.
+In: a relation `source` with the raw columns, and `_source_file`, `_source_line`, `_ingest_date`, `_neve_corrupt` (the
+text of a line that is no row; all raw columns are NULL then) beside them. Out: the cleaned columns, those four,
+`_neve_rejected` (names of the rules that the row broke; NULL when it is accepted) and `_neve_raw` (the raw row as JSON,
+for rejected rows only). No row is dropped.
 
 Each column goes source | expression → transforms → type → default. An expression reads the cleaned value of a column
 that has none itself, and any other column as the source has it; `source.x` is always the raw one. It is Spark SQL in
@@ -18,13 +19,13 @@ from itertools import count
 from sqlglot import exp
 
 from neve.errors import ColumnNotFound, InvalidSchema, nearest
-from neve.model.dataset import PASSED_THROUGH, Dataset
+from neve.model.dataset import CORRUPT, PASSED_THROUGH, Dataset
 from neve.model.layout import SortField, parse_sort_field
 from neve.model.types import Field
 from neve.sql.cleaning.columns import ROW, CleanColumn, RawColumns, build_columns
 from neve.sql.cleaning.expressions import SOURCE
 from neve.sql.cleaning.filters import condition
-from neve.sql.cleaning.words import Sql, call, cast, name, number, render, text, when
+from neve.sql.cleaning.words import Sql, call, cast, name, render, text, when
 
 REJECTED = "_neve_rejected"
 RAW = "_neve_raw"
@@ -83,15 +84,15 @@ def find_field(wanted: str, fields: Sequence[Field], *, where: str) -> Field:
 
 
 def _rules(dataset: Dataset, columns: Sequence[CleanColumn]) -> Iterator[tuple[str, Sql]]:
-    """Each rule's name with an expression that gives this name for a row that breaks it, and '' for others."""
+    """Each rule's name with what is true of a row that breaks it."""
     for column in columns:
         rule = f"cast:{column.field.name}"
         if (broken := column.broken_cast) is not None:
-            yield rule, when(broken, text(rule), text(""))
+            yield rule, broken
     for column in columns:
         rule = f"not_null:{column.field.name}"
         if column.field.required and column.default is None:
-            yield rule, when(column.value.is_(exp.null()), text(rule), text(""))
+            yield rule, column.value.is_(exp.null())
     yield from _filters(dataset, columns)
 
 
@@ -103,10 +104,7 @@ def _filters(dataset: Dataset, columns: Sequence[CleanColumn]) -> Iterator[tuple
         column = next(column for column in columns if column.field is field)
         passed = condition(entry, column.value, field.type, where=f"{where} {field.name}")
         rule = _unlike(f"filter:{entry.model_copy(update={'column': field.name}).title}", taken)
-        if entry.allow_null:
-            yield rule, when(exp.not_(exp.paren(passed)), text(rule), text(""))
-        else:
-            yield rule, when(passed, text(""), text(rule))
+        yield rule, exp.not_(exp.paren(passed) if entry.allow_null else call("COALESCE", passed, exp.false()))
 
 
 def _unlike(rule: str, taken: set[str]) -> str:
@@ -118,7 +116,7 @@ def _unlike(rule: str, taken: set[str]) -> str:
 
 def _select(columns: Sequence[CleanColumn], rules: Mapping[str, Sql], raw: RawColumns) -> exp.Select:
     """Step by step, so that nothing is computed twice: inputs, casts, the same for expressions, rules, names."""
-    passed = [name(column) for column in PASSED_THROUGH]
+    passed = [name(column) for column in (*PASSED_THROUGH, CORRUPT)]
     row = call("STRUCT", *map(name, raw.names))
     plain = [column for column in columns if not column.computed]
     computed = [column for column in columns if column.computed]
@@ -131,7 +129,7 @@ def _select(columns: Sequence[CleanColumn], rules: Mapping[str, Sql], raw: RawCo
     ]
     for (_, step), (before, _) in zip(steps[1:], steps, strict=False):
         step.from_(exp.to_table(before), copy=False)
-    rejected = exp.GT(this=call("SIZE", name(REJECTED)), expression=number(0))
+    rejected = exp.not_(name(REJECTED).is_(exp.null()))
     keep_nulls = call("MAP", text("ignoreNullFields"), text("false"))
     last = exp.select(
         *(_as(column.value, column.field.name) for column in columns),
@@ -158,8 +156,11 @@ def _step(alias: str, added: Sequence[Sql]) -> list[tuple[str, exp.Select]]:
 
 
 def _rejected(rules: Mapping[str, Sql]) -> Sql:
-    names = call("ARRAY", *rules.values())
-    return call("ARRAY_REMOVE", names, text("")) if rules else cast(names, "array<string>")
+    """Most rows break none, so first that is asked."""
+    if not rules:
+        return cast(exp.null(), "array<string>")
+    names = call("ARRAY", *(when(broken.copy(), text(rule), text("")) for rule, broken in rules.items()))
+    return when(exp.or_(*rules.values()), call("ARRAY_REMOVE", names, text("")))
 
 
 def _as(value: Sql, alias: str) -> Sql:
