@@ -27,7 +27,10 @@ Each class fixes a machine `code`, the CLI's exit code and the HTTP status; each
     │  ├─ NeedsWrite
     │  ├─ DependentsExist
     │  ├─ NotEmpty
-    │  └─ Unsupported
+    │  ├─ Unsupported
+    │  ├─ Unauthorized         6 · 401   the service does not know who asks
+    │  ├─ Forbidden            6 · 403   it knows, and they may not
+    │  └─ TooManyRequests      6 · 429   they asked too often
     ├─ EngineError             1 · 502   Spark
     │  ├─ SparkUnavailable
     │  ├─ JobFailed
@@ -171,6 +174,27 @@ class NotEmpty(Refused):
 
 class Unsupported(Refused):
     code = "unsupported"
+
+
+class Unauthorized(Refused):
+    code = "unauthorized"
+    http_status = 401
+
+
+class Forbidden(Refused):
+    code = "forbidden"
+    http_status = 403
+
+
+class TooManyRequests(Refused):
+    """`retry_after` is in seconds."""
+
+    code = "too_many_requests"
+    http_status = 429
+
+    def __init__(self, message: str, *, hint: str | None = None, retry_after: int = 1) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
 
 
 class EngineError(NeveError):

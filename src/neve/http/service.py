@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from neve import __version__
 from neve.errors import NeveError
+from neve.http.access import Access
 from neve.lake import Lake
 from neve.model.service import PartRow, ServiceHealth
 from neve.observe.prometheus import Metric, as_text
@@ -32,6 +33,7 @@ class Service:
 
     def __init__(self, lake: Lake, *, worker: bool = False, log: Callable[[Event], None] | None = None) -> None:
         self.lake = lake
+        self.access = Access(lake)
         self._worker: Worker | None = lake.worker(log=log) if worker else None
         self._spark = PartRow(part="spark", state="starting")
         self._working = PartRow(part="worker", state="starting" if worker else "off")

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 from neve.lake.database import Database
 from neve.lake.dynamic import DynamicTables
+from neve.lake.keys import Keys
 from neve.lake.namespaces import Namespaces
 from neve.lake.runs import Runs
 from neve.lake.table import LakeTable
@@ -97,6 +98,10 @@ class Lake:
     @cached_property
     def namespaces(self) -> Namespaces:
         return Namespaces(self._context)
+
+    @cached_property
+    def keys(self) -> Keys:
+        return Keys(self._context)
 
     @cached_property
     def runs(self) -> Runs:
