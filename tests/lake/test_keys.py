@@ -161,7 +161,7 @@ def done(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> list[Operation]:
     """Operations that were let through, instead of being done."""
     found: list[Operation] = []
 
-    def do(_: object, __: object, operation: Operation) -> Any:
+    def do(_: object, __: object, operation: Operation, *, confined: bool) -> Any:
         found.append(operation)
         raise InvalidInput("let through")
 

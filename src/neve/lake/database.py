@@ -26,4 +26,5 @@ class Database:
         """
         from neve.services.operations.doing import do
 
-        return do(self._context, self._writes, permit(caller, operation))
+        confined = caller.tenant is not None
+        return do(self._context, self._writes, permit(caller, operation), confined=confined)

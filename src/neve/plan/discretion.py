@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from neve.errors import (
     AlreadyExists,
@@ -26,6 +27,7 @@ _UNTOLD = (ConfigError, LakeNotFound, DependentsExist)
 
 _PATH = re.compile(r"(?<![\w/])(?:[A-Za-z][A-Za-z0-9+.-]*:)?/[^\s'\"`,;)\]]+")
 _HIDDEN = "…"
+_SHOWN = ("write.", "commit.", "history.", "comment")
 _GENERAL = "the service could not do this"
 _ASK = "its operator can find out why by the request's id"
 
@@ -44,6 +46,19 @@ def discreet(error: NeveError) -> NeveError:
         told = type(error)(_masked(error.message), hint=None if unsafe else _masked(error.hint or ""))
     told.run_id = error.run_id
     return told
+
+
+def shown_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those of Iceberg that say how a table is written; none that names a folder, or tables that it is made from.
+
+    >>> shown_properties({"write.delete.mode": "merge-on-read", "write.data.path": "/x", "neve.sources": "a"})
+    {'write.delete.mode': 'merge-on-read'}
+    """
+    return {
+        key: value
+        for key, value in properties.items()
+        if key.startswith(_SHOWN) and not key.endswith("path") and _PATH.search(value) is None
+    }
 
 
 def unknown_failure() -> str:

@@ -36,12 +36,15 @@ def run_sql(
     namespace: Namespace = DEFAULT_NAMESPACE,
     parameters: Parameters = (),
     files: bool = True,
+    within: str | None = None,
 ) -> DataFrame:
     """Runs a script; the result of its last statement. The whole script is refused before any of it runs.
 
-    `parameters` are values for `?` in their order, or for `:name`; without `files`, a path is no table.
+    `parameters` are values for `?` in their order, or for `:name`; without `files`, a path is no table; `within` is the
+    tenant whose tables alone may be read.
 
     Raises:
+        Forbidden: a statement would read other tables than those of `within`.
         NeedsWrite: a statement would change something and `write` is false.
         InvalidQuery: a statement cannot be parsed.
     """
@@ -76,6 +79,10 @@ def run_sql(
         ]
     except TableNotFound as exc:
         raise _with_nearest(context, exc, spark) from exc
+    if within is not None:
+        from neve.engine.confinement import check_within
+
+        check_within(frames[-1], within)
     if statements[-1] in writing:
         return frames[-1]
     if _TRAVELS.search(texts[-1]):
