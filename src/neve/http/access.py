@@ -35,6 +35,17 @@ class Asked:
         return cls(", ".join(given) if given else None, request.client.host if request.client else "-")
 
 
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What was asked, of which table, and how it was answered."""
+
+    action: str
+    target: str | None
+    status: int
+    code: str | None
+    request_id: str
+
+
 class Access:
     """The door of one service."""
 
@@ -84,7 +95,12 @@ class Access:
             return refusal_of(exc)
         reply = do(caller)
         try:
-            self.note(caller, asked, reply, took=time.monotonic() - began)
+            self.note(
+                caller,
+                asked,
+                Noted(reply.operation, reply.target, reply.status, reply.code, reply.request_id),
+                took=time.monotonic() - began,
+            )
         except StoreError as exc:
             return refusal(
                 exc.http_status,
@@ -94,15 +110,15 @@ class Access:
             )
         return reply
 
-    def note(self, caller: Caller, asked: Asked, reply: Reply, *, took: float) -> None:
+    def note(self, caller: Caller, asked: Asked, noted: Noted, *, took: float) -> None:
         """Writes down who was answered what. Raises StoreError."""
         self._log.note(
             caller,
-            action=reply.operation,
-            target=reply.target,
-            status=reply.status,
-            code=reply.code,
-            request_id=reply.request_id,
+            action=noted.action,
+            target=noted.target,
+            status=noted.status,
+            code=noted.code,
+            request_id=noted.request_id,
             address=asked.address,
             duration_ms=round(took * 1000),
         )

@@ -6,10 +6,10 @@ import threading
 from datetime import timedelta
 from typing import TypedDict, Unpack
 
-from neve.errors import StoreError
 from neve.model.keys import Caller, LogRecord
 from neve.services.context import Context
-from neve.services.operations.grouping import Groups
+
+KEPT = timedelta(days=90)
 
 
 class Told(TypedDict):
@@ -24,18 +24,15 @@ class Told(TypedDict):
     duration_ms: int
 
 
-KEPT = timedelta(days=90)
-_LOG = "service_log"
-
-
 class Log:
-    """The log of one process. What cannot be written is not done any more: see `check`."""
+    """The log of one process. What cannot be written waits, and while it does nothing more is done: see `check`."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._groups = Groups()
-        self._lock = threading.Lock()
-        self._unwritten: list[LogRecord] = []
+        self._writing = threading.Lock()
+        self._adding = threading.Lock()
+        self._waiting: list[LogRecord] = []
+        self._failed = False
 
     def prune(self) -> int:
         """Forgets what is older than the log is kept."""
@@ -47,10 +44,8 @@ class Log:
         Raises:
             StoreError: it still cannot.
         """
-        with self._lock:
-            if self._unwritten:
-                self._context.store.service_log.add(self._unwritten)
-                self._unwritten = []
+        if self._failed:
+            self._flush()
 
     def note(self, caller: Caller, **told: Unpack[Told]) -> None:
         """Returns when it is kept. Without a key there is nobody to write of.
@@ -63,12 +58,22 @@ class Log:
         record = LogRecord(
             at=self._context.clock(), key_id=caller.key_id, tenant=caller.tenant, role=caller.role, **told
         )
-        try:
-            self._groups.write(_LOG, [record.model_dump()], self._keep)
-        except StoreError:
-            with self._lock:
-                self._unwritten.append(record)
-            raise
+        with self._adding:
+            self._waiting.append(record)
+        self._flush()
 
-    def _keep(self, rows: list[dict[str, object]]) -> None:
-        self._context.store.service_log.add([LogRecord.model_validate(row) for row in rows])
+    def _flush(self) -> None:
+        """Writes all that waits. Whoever finds nothing left has had it written by the one before."""
+        with self._writing:
+            with self._adding:
+                batch, self._waiting = self._waiting, []
+            if not batch:
+                return
+            self._failed = True
+            try:
+                self._context.store.service_log.add(batch)
+                self._failed = False
+            finally:
+                if self._failed:
+                    with self._adding:
+                        self._waiting = batch + self._waiting
