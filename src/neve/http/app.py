@@ -17,6 +17,7 @@ from neve.http.database import add_database, respond
 from neve.http.hosts import LoopbackOnly, check_keys
 from neve.http.operations import refusal_of
 from neve.http.pages import docs_page
+from neve.http.rest import add_rest
 from neve.http.service import Service
 from neve.lake import Lake
 from neve.model.service import ServiceHealth
@@ -55,6 +56,7 @@ def create_app(
     app.state.service = service
     _add_own_routes(app, service)
     add_database(app, service)
+    add_rest(app, service)
     return app
 
 

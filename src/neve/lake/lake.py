@@ -113,6 +113,17 @@ class Lake:
             return LakeTable(self._context, specs.name_in_file(Path(name)), file=Path(name))
         return LakeTable(self._context, TableName.parse(name))
 
+    def named(self, name: str) -> LakeTable:
+        """A table by its name, which is never taken for a file: for names that come from elsewhere."""
+        return LakeTable(self._context, TableName.parse(name))
+
+    def read_sql(self, text: str, *, as_of: str | None = None) -> DataFrame:
+        """As `sql`, for whoever may only look: one statement that reads, no files by path, no settings."""
+        from neve.services.operations.asking import check_reads
+
+        check_reads(text)
+        return queries.run_sql(self._context, text, as_of=as_of, files=False)
+
     def sql(self, text: str, *, write: bool = False, as_of: str | None = None) -> DataFrame:
         return queries.run_sql(self._context, text, write=write, as_of=as_of)
 

@@ -69,11 +69,11 @@ class Log:
                 batch, self._waiting = self._waiting, []
             if not batch:
                 return
-            self._failed = True
             try:
                 self._context.store.service_log.add(batch)
-                self._failed = False
-            finally:
-                if self._failed:
-                    with self._adding:
-                        self._waiting = batch + self._waiting
+            except BaseException:
+                with self._adding:
+                    self._waiting = batch + self._waiting
+                self._failed = True
+                raise
+            self._failed = False
