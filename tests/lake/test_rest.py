@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -21,6 +26,7 @@ from neve.http.service import AT_LENGTH
 from neve.lake import Lake, LakeTable
 from neve.model.keys import ROLES, NewKey
 from neve.model.results import Receipt
+from neve.model.runs import REQUEST, Run, new_run_id
 
 API = "/api/v1"
 
@@ -290,3 +296,25 @@ def test_every_route_is_described(client: Client) -> None:
     assert len({told["operationId"] for path in found["paths"].values() for told in path.values()}) == sum(
         len(path) for path in found["paths"].values()
     )
+
+
+def test_long_work_whose_process_died_has_ended(lake: Lake) -> None:
+    """The runs within it are settled by what they left; of itself nothing tells."""
+    make(lake, "t")
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    now = datetime.now(UTC)
+    run = Run(
+        run_id=new_run_id(now, os.urandom),
+        kind=REQUEST,
+        table_name="t",
+        plan={"request": "POST /tables/{table}/compact"},
+        started_at=now,
+        host=socket.gethostname(),
+        pid=dead.pid,
+    )
+    lake._context.store.runs.start(run)
+    lake.table("t").offline()  # the next change settles
+    found = lake.runs.show(run.run_id)
+    assert (found.state, found.error_code) == ("failed", "died")
+    assert "look at the table" in str(found.error_message)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from neve.model.names import TableName
-from neve.model.runs import Run, RunState
+from neve.model.runs import REQUEST, Run, RunState
 from neve.services.context import Context
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Runs:
         from neve.services.runs import recorded
 
         name = None if table is None else TableName.parse(table)
-        with recorded(self._context, "request", name, plan=plan) as progress:
+        with recorded(self._context, REQUEST, name, plan=plan) as progress:
             begun(self._context.store.runs.get(progress.run_id))
             progress.details["answer"] = work()
 
