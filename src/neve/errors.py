@@ -37,6 +37,7 @@ Each class fixes a machine `code`, the CLI's exit code and the HTTP status; each
     │  └─ TimedOut             1 · 504   it took longer than it was given
     ├─ RefreshFailed           1 · 500   tables of a round of refreshes failed
     ├─ WorkFailed              1 · 500   scheduled work failed
+    ├─ Unreachable             1 · 503   a service elsewhere does not answer
     ├─ StorageError            1 · 503   the catalog or the warehouse cannot be read or written
     └─ StoreError              1 · 503   the state database
        └─ SchemaTooNew
@@ -221,6 +222,11 @@ class RefreshFailed(NeveError):
 
 class WorkFailed(NeveError):
     code = "work_failed"
+
+
+class Unreachable(NeveError):
+    code = "unreachable"
+    http_status = 503
 
 
 class StorageError(NeveError):
