@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import threading
@@ -19,7 +20,7 @@ from neve.http.events import INVOCATIONS
 from neve.http.rates import Rates
 from neve.lake import Lake
 from neve.model.keys import ROLES, NewKey
-from neve.model.operations import OPERATION, Operation
+from neve.model.operations import OPERATION, Operation, Query
 
 FIELDS = {"fields": {"name": {"type": "string"}}}
 NOTHING = [{"field": "name", "operator": "eq", "value": "x"}]
@@ -338,3 +339,33 @@ def test_others_can_reach_it_with_keys_alone(lake: Lake, monkeypatch: pytest.Mon
         words = {"Content_Type": "application/json", "Host": "lake.example"}
         assert client.ask("POST", "/database", body, **words).status == 401
         assert client.ask("POST", "/database", body, **words, Authorization=header(key)).status == 200
+        assert client.get("/health/live", Host="lake.example").status == 200
+        # a body is not read before its key: this one is never sent
+        for path in ("/database", "/api/v1/tables"):
+            assert unsent(client, path, "Bearer wrong") == 401
+            assert unsent(client, path, None) == 401
+
+
+def unsent(client: Client, path: str, authorization: str | None) -> int:
+    """The answer to a request that says it has a body, and does not send it."""
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=10)
+    connection.putrequest("POST", path)
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", "1000000")
+    if authorization is not None:
+        connection.putheader("Authorization", authorization)
+    connection.endheaders()
+    try:
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_a_tenants_question_ends_some_time(client: Client, lake: Lake, done: list[Operation]) -> None:
+    tenant, operator = lake.keys.create("acme", "reader"), lake.keys.create(None, "reader")
+    for key, asked, given in ((tenant, None, 300_000), (tenant, 700, 700), (operator, None, None)):
+        done.clear()
+        ask(client, key, "QUERY", table="t", timeout_ms=asked)
+        assert [each.timeout_ms for each in done if isinstance(each, Query)] == [given]
+    found = ask(client, tenant, "EXECUTE_SQL", sql="SELECT 1", timeout_ms=300_001)
+    assert (refused(found), "300,000 at most" in found.text) == ((422, "INVALID_INPUT"), True)

@@ -12,9 +12,11 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.lake.dynamic import declare, fill
 from tests.lake.lakes import Cli, append, make
 from tests.lake.serving import Answered, Client, serving
@@ -318,3 +320,31 @@ def test_long_work_whose_process_died_has_ended(lake: Lake) -> None:
     found = lake.runs.show(run.run_id)
     assert (found.state, found.error_code) == ("failed", "died")
     assert "look at the table" in str(found.error_message)
+
+
+WORDS = st.text("abt.`/'\"%\\ é0{}", max_size=6)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | WORDS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_nothing_that_is_sent_breaks_it(client: Client, data: st.DataObject) -> None:
+    """Whatever the words are, the answer is one that was foreseen."""
+    route = data.draw(
+        st.sampled_from([route for route in ROUTES if route.way != "as rows" and route.path != "/doctor"])
+    )
+    path = API + "/".join(
+        quote(data.draw(WORDS), safe="") or "x" if part.startswith("{") else part for part in route.path.split("/")
+    )
+    fields = [] if route.body is None else [field.alias or name for name, field in route.body.model_fields.items()]
+    body = {name: data.draw(VALUES) for name in fields if data.draw(st.booleans())}
+    query = urlencode({name: data.draw(WORDS) for name in route.query.model_fields if data.draw(st.booleans())})
+    more = {"Content_Type": "application/json"} if route.verb in ("POST", "PATCH") else {}
+    found = client.ask(route.verb, f"{path}?{query}", json.dumps(body) if more else None, **more)
+    assert found.status < 500, (route.verb, path, query, body, found.text)
+    if found.status >= 400:
+        problem(found)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from neve.errors import NeveError, StoreError
@@ -30,9 +31,13 @@ class Asked:
 
     @classmethod
     def by(cls, request: Request) -> Asked:
-        """Several headers are put together, and are no key."""
-        given = request.headers.getlist("authorization")
-        return cls(", ".join(given) if given else None, request.client.host if request.client else "-")
+        return cls(authorization_of(request.headers), request.client.host if request.client else "-")
+
+
+def authorization_of(headers: Headers) -> str | None:
+    """Several headers are put together, and are no key."""
+    given = headers.getlist("authorization")
+    return ", ".join(given) if given else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,10 @@ class Access:
             self._rates.take(caller.key_id, per_minute=caller.requests_per_minute, now=time.monotonic())
             self._log.check()
         return caller
+
+    def identify(self, authorization: str | None) -> None:
+        """Raises Unauthorized for nobody who is known; counts nothing."""
+        self._lake.keys.authenticate(authorization)
 
     def admit_operator(self, asked: Asked, what: str) -> Caller:
         """As `admit`, and Forbidden for a tenant."""

@@ -14,6 +14,7 @@ from neve import __version__
 from neve.errors import NeveError
 from neve.http.access import Asked
 from neve.http.database import add_database, respond
+from neve.http.gate import KeysFirst
 from neve.http.hosts import LoopbackOnly, check_keys
 from neve.http.operations import refusal_of
 from neve.http.pages import docs_page
@@ -51,7 +52,9 @@ def create_app(
             await asyncio.to_thread(service.stop)
 
     app = FastAPI(title="Névé", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    if not anywhere:
+    if anywhere:
+        app.add_middleware(KeysFirst, access=service.access)
+    else:
         app.add_middleware(LoopbackOnly)
     app.state.service = service
     _add_own_routes(app, service)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from neve.errors import Forbidden
+from neve.errors import Forbidden, InvalidInput
 from neve.model.keys import Caller, Role
-from neve.model.operations import Compact, Delete, Operation
+from neve.model.operations import Compact, Delete, ExecuteSql, Operation, Query
+
+LONGEST_MS = 300_000
+"""How long a tenant's question may take."""
 
 _NEEDED: Mapping[str, Role] = {
     "LIST_TABLES": "reader",
@@ -53,4 +56,14 @@ def permit(caller: Caller, operation: Operation) -> Operation:
         return operation
     if operation.tenant_id not in (None, caller.tenant):
         raise Forbidden(f"this key is for the tenant {caller.tenant}", hint="leave tenant_id out")
-    return operation.model_copy(update={"tenant_id": caller.tenant})
+    words: dict[str, object] = {"tenant_id": caller.tenant}
+    if isinstance(operation, Query | ExecuteSql):
+        words["timeout_ms"] = _in_time(operation.timeout_ms)
+    return operation.model_copy(update=words)
+
+
+def _in_time(asked: int | None) -> int:
+    """A tenant's question ends some time, whether it says so or not: others wait for the same Spark."""
+    if asked is not None and asked > LONGEST_MS:
+        raise InvalidInput(f"timeout_ms is {LONGEST_MS:,} at most", hint="ask for less at a time")
+    return LONGEST_MS if asked is None else asked
