@@ -8,7 +8,6 @@ import typer
 
 from neve.cli.options import Command, group, open_lake
 from neve.errors import InvalidInput
-from neve.model.keys import REQUESTS_PER_MINUTE
 
 app = group("Keys of the service: who may ask what.")
 Key = Annotated[str, typer.Argument(metavar="KEY_ID", help="The id of a key, as `neve key list` shows it.")]
@@ -27,8 +26,8 @@ def create(
     ] = None,
     label: Annotated[str | None, typer.Option("--label", help="What it is for, for people.")] = None,
     rate: Annotated[
-        int, typer.Option("--rate", metavar="N", min=1, help="Requests a minute, at most.")
-    ] = REQUESTS_PER_MINUTE,
+        int | None, typer.Option("--rate", metavar="N", min=1, help="Requests a minute, at most; 6,000 unless given.")
+    ] = None,
 ) -> None:
     """Make a key. It is shown this once; the lake keeps a digest of it."""
     from neve.cli.render import emit

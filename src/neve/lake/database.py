@@ -5,7 +5,6 @@ from __future__ import annotations
 from neve.model.keys import KEYLESS, Caller
 from neve.model.operations import Operation
 from neve.model.results import Answer
-from neve.plan.permissions import permit
 from neve.services.context import Context
 
 
@@ -24,6 +23,7 @@ class Database:
         Raises:
             Forbidden: they may not.
         """
+        from neve.plan.permissions import permit
         from neve.services.operations.doing import do
 
         confined = caller.tenant is not None

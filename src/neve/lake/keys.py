@@ -24,16 +24,19 @@ class Keys:
         *,
         label: str | None = None,
         expires: str | None = None,
-        requests_per_minute: int = REQUESTS_PER_MINUTE,
+        requests_per_minute: int | None = None,
     ) -> NewKey:
-        """A key for a tenant, or with None for the whole lake; `expires` is a time, or how long from now (`90d`)."""
+        """A key for a tenant, or with None for the whole lake.
+
+        `expires` is a time, or how long from now (`90d`); requests are limited to 6,000 a minute unless given.
+        """
         return keys.create_key(
             self._context,
             tenant=tenant,
             role=role,
             label=label,
             expires=expires,
-            requests_per_minute=requests_per_minute,
+            requests_per_minute=REQUESTS_PER_MINUTE if requests_per_minute is None else requests_per_minute,
         )
 
     def list(self) -> builtins.list[KeyRow]:
