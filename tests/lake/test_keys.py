@@ -79,9 +79,8 @@ def test_a_key_is_shown_once_and_kept_as_a_digest(lake: Lake, cli: Cli) -> None:
     assert cli("key", "revoke", "nope").code == 3
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_keys_that_make_no_sense_are_refused(lake: Lake, cli: Cli) -> None:
+    for words in (
         ["--role", "reader"],
         ["--role", "reader", "--tenant", "acme", "--all-tenants"],
         ["--role", "reader", "--tenant", "a.b"],
@@ -93,10 +92,8 @@ def test_a_key_is_shown_once_and_kept_as_a_digest(lake: Lake, cli: Cli) -> None:
         ["--role", "reader", "--tenant", "acme", "--expires", "2020-01-01"],
         ["--role", "reader", "--tenant", "acme", "--expires", "soon"],
         ["--role", "reader", "--tenant", "acme", "--rate", "0"],
-    ],
-)
-def test_keys_that_make_no_sense_are_refused(lake: Lake, cli: Cli, words: list[str]) -> None:
-    assert cli("key", "create", *words).code == 2
+    ):
+        assert cli("key", "create", *words).code == 2, words
     assert lake.keys.exist() is False
 
 

@@ -57,7 +57,7 @@ def answer(lake: Lake, body: bytes | str, *, caller: Caller = KEYLESS, request_i
     except ValidationError as exc:
         status, told = _INVALID, {"success": False, "error": _invalid(exc)}
     except NeveError as exc:
-        heard = exc if caller.tenant is None else discreet(exc)
+        heard = exc if caller.tenant is None else discreet(exc, caller.tenant, hidden=[str(lake.root)])
         status, told = exc.http_status, {"success": False, "error": _failed(heard)}
     except Exception as exc:  # noqa: BLE001 - the boundary: nothing leaves as a stack trace
         plain = f"{type(exc).__name__}: {next(iter(str(exc).splitlines()), '')}"

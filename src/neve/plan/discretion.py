@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from neve.errors import (
     AlreadyExists,
@@ -20,6 +20,7 @@ from neve.errors import (
     TableNotFound,
     TimedOut,
 )
+from neve.model.names import shown
 
 _TOLD = (InvalidInput, NotFound, AlreadyExists, CommitConflict, Refused, JobFailed, TimedOut)
 _UNTOLD = (ConfigError, LakeNotFound, DependentsExist)
@@ -32,18 +33,22 @@ _GENERAL = "the service could not do this"
 _ASK = "its operator can find out why by the request's id"
 
 
-def discreet(error: NeveError) -> NeveError:
-    """The same error for a tenant's ears.
+def discreet(error: NeveError, tenant: str, *, hidden: Sequence[str] = ()) -> NeveError:
+    """The same error for a tenant's ears; `hidden` are places of the machine.
 
-    >>> discreet(NotFound("no file file:/data/lake/x.parquet")).message
+    >>> discreet(NotFound("no file file:/data/lake/x.parquet"), "acme").message
     'no file …'
     """
     if isinstance(error, _UNTOLD) or not isinstance(error, _TOLD):
         told = type(error)(_GENERAL, hint=_ASK)
+    elif isinstance(error, TableNotFound | NamespaceNotFound):
+        # A view may name tables of others; and the nearest names are looked for among everybody's.
+        own = f"{shown(tenant)}." in error.message
+        told = type(error)(_masked(error.message, hidden) if own else "there is no such table")
     else:
-        # The nearest names are looked for among everybody's.
-        unsafe = isinstance(error, TableNotFound | NamespaceNotFound) or error.hint is None
-        told = type(error)(_masked(error.message), hint=None if unsafe else _masked(error.hint or ""))
+        told = type(error)(
+            _masked(error.message, hidden), hint=None if error.hint is None else _masked(error.hint, hidden)
+        )
     told.run_id = error.run_id
     return told
 
@@ -66,5 +71,7 @@ def unknown_failure() -> str:
     return f"{_GENERAL}; {_ASK}"
 
 
-def _masked(text: str) -> str:
+def _masked(text: str, hidden: Sequence[str]) -> str:
+    for place in hidden:
+        text = text.replace(place, _HIDDEN)
     return _PATH.sub(_HIDDEN, text)

@@ -22,6 +22,9 @@ from neve.sql.tenant_functions import FUNCTIONS
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`", re.DOTALL)
 """Text and names in quotes, as Spark's lexer takes them."""
 
+_PLAIN = re.compile(r"[\x20-\x7e\t\r\n]+")
+"""What may stand outside of quotes: of the rest, parsers do not agree what is a letter and what a space."""
+
 _COMMENT = re.compile(r"--|/\*")
 _QUOTES = {TokenType.STRING: 0, TokenType.IDENTIFIER: 0, TokenType.HEX_STRING: 1}
 """Tokens that may hold a quote, and how many letters stand before it."""
@@ -105,6 +108,8 @@ def _check_quotes(text: str, tokens: list[Token]) -> None:
     outside = "".join(" " if place in taken else letter for place, letter in enumerate(text))
     if seen != taken or _COMMENT.search(outside) or set(outside) & set("'\"`"):
         raise Forbidden("this SQL can be read in more than one way", hint="leave comments and odd quotes out")
+    if odd := _PLAIN.sub("", outside):
+        raise Forbidden(f"{odd[0]!r} stands outside of quotes", hint="put names with such letters into backticks")
 
 
 def _check_words(tokens: list[Token], tree: exp.Expr) -> None:
@@ -112,6 +117,8 @@ def _check_words(tokens: list[Token], tree: exp.Expr) -> None:
     aliases = _with_columns(tree)
     for before, token, after in zip([None, *tokens[:-1]], tokens, [*tokens[1:], None], strict=True):
         word = token.text.lower()
+        if token.token_type == TokenType.STRING and after is not None and after.token_type == TokenType.L_PAREN:
+            raise Forbidden("a text cannot be called", hint="write the function's name without quotes")
         is_part = before is not None and before.token_type == TokenType.DOT
         if token.token_type in _TEXTS or not (word[:1].isalpha() or word[:1] == "_"):
             continue
