@@ -281,6 +281,7 @@ def test_who_did_what_is_written_down(client: Client, lake: Lake, cli: Cli) -> N
     ask(client, acme, "QUERY", tenant_id="globex", table="t")
     client.post("/database", "{", Authorization=header(acme))
     ask(client, operator, "LIST_TABLES")
+    ask(client, acme, "EXECUTE_SQL", sql="SHOW\n  TABLES")
     ask(client, "neve_0123456789_" + "A" * 43, "LIST_TABLES")
     rows = json.loads(cli("key", "audit", "-o", "json").out)
     told = [(row["key_id"], row["tenant"], row["action"], row["target"], row["status"], row["code"]) for row in rows]
@@ -290,6 +291,7 @@ def test_who_did_what_is_written_down(client: Client, lake: Lake, cli: Cli) -> N
         (acme.key_id, "acme", "QUERY", "globex.default.t", 403, "FORBIDDEN"),
         (acme.key_id, "acme", "invalid", None, 422, "INVALID_INPUT"),
         (operator.key_id, None, "LIST_TABLES", "default", 200, None),
+        (acme.key_id, "acme", "EXECUTE_SQL", "SHOW TABLES", 403, "FORBIDDEN"),
     ]
     assert all(row["address"] == "127.0.0.1" and row["request_id"] for row in rows)
     assert len(json.loads(cli("key", "audit", "--key", operator.key_id, "-o", "json").out)) == 1
@@ -341,6 +343,8 @@ def test_others_can_reach_it_with_keys_alone(lake: Lake, monkeypatch: pytest.Mon
         for path in ("/database", "/api/v1/tables"):
             assert unsent(client, path, "Bearer wrong") == 401
             assert unsent(client, path, None) == 401
+        metrics = client.get("/metrics", Host="x", Authorization=header(lake.keys.create(None, "reader"))).text
+        assert 'neve_http_requests_total{operation="refused",status="401"} 5\n' in metrics
 
 
 def unsent(client: Client, path: str, authorization: str | None) -> int:

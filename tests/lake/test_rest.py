@@ -168,6 +168,7 @@ WRONG: list[tuple[str, str, str | None, int, str]] = [  # verb, path, body, stat
     ("POST", "/tables", "[]", 422, "invalid_input"),
     ("POST", "/tables", "{", 422, "invalid_input"),
     ("GET", "/tables?nmespace=x", None, 422, "invalid_input"),
+    ("POST", "/tables/t/online", '{"all": true}', 422, "invalid_input"),
     ("GET", "/runs?limit=0", None, 422, "invalid_input"),
     ("GET", "/runs?limit=1&limit=2", None, 422, "invalid_input"),
     ("GET", "/runs?state=lost", None, 422, "invalid_input"),
@@ -263,7 +264,7 @@ def test_role_and_tenant_of_every_route(client: Client, lake: Lake, monkeypatch:
     def let_through(*_: object) -> Any:
         raise InvalidInput("let through")
 
-    monkeypatch.setattr("neve.http.rest.answering._done", let_through)
+    monkeypatch.setattr("neve.http.rest.answering._read", let_through)
     for route in ROUTES:
         path = API + route.path.replace("{", "").replace("}", "")
         more = {"Content_Type": "application/json"} if route.verb in ("POST", "PATCH") else {}

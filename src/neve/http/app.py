@@ -53,7 +53,7 @@ def create_app(
 
     app = FastAPI(title="Névé", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     if anywhere:
-        app.add_middleware(KeysFirst, access=service.access)
+        app.add_middleware(KeysFirst, service=service)
     else:
         app.add_middleware(LoopbackOnly)
     app.state.service = service

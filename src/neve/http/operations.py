@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from neve.errors import AlreadyExists, InvalidInput, NeedsConfirmation, NeveError, TooManyRequests
 from neve.lake import Lake
 from neve.model.keys import KEYLESS, Caller
-from neve.model.operations import OPERATION, Operation
+from neve.model.operations import OPERATION, ExecuteSql, Operation
 from neve.plan.discretion import discreet, unknown_failure
 
 PATH = "/database"
@@ -22,6 +22,8 @@ _NAMED: dict[type[NeveError], str] = {AlreadyExists: "TABLE_EXISTS", NeedsConfir
 """Where the document has a code of its own; the others are those of our errors."""
 
 _INVALID = 422
+SQL_NOTED = 200
+"""How much of an SQL text the log keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,9 @@ def answer(lake: Lake, body: bytes | str, *, caller: Caller = KEYLESS, request_i
 
 
 def _target(operation: Operation) -> str:
-    """What is asked for, as the request names it."""
+    """What is asked for, as the request names it; of SQL, its beginning."""
+    if isinstance(operation, ExecuteSql):
+        return " ".join(operation.sql.split())[:SQL_NOTED]
     table = getattr(operation, "table", None)
     return ".".join(part for part in (operation.tenant_id, operation.namespace, table) if part is not None)
 

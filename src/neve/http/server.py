@@ -47,7 +47,7 @@ def serve(
     service: Service = app.state.service
     with listening, _until_signalled(server, service, tell):
         url = _url(host, listening)
-        tell(f"✓ {lake.root} at {url}: /database, /docs, /health, /metrics; Spark is starting")
+        tell(f"✓ {lake.root} at {url}: /database, /api/v1, /docs, /health, /metrics; Spark is starting")
         server.run(sockets=[listening])
         if server.force_exit:  # then uvicorn does not wait for the application's own end
             service.stop()

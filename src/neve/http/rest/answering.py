@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from neve.errors import InvalidInput, NeveError, StoreError
 from neve.http.access import Asked, Noted
-from neve.http.operations import read_json
+from neve.http.operations import SQL_NOTED, read_json
 from neve.http.rest.describing import ROWS
 from neve.http.rest.problems import invalid, problem
 from neve.http.rest.routes import Call, Route
@@ -23,6 +23,7 @@ from neve.http.service import Service
 from neve.model.json_values import named_json
 from neve.model.keys import Caller
 from neve.model.queries import Words
+from neve.model.rest import Nothing
 from neve.plan.permissions import check_role
 
 if TYPE_CHECKING:
@@ -48,11 +49,14 @@ def answer(service: Service, route: Route, asking: Asking) -> Response:
     """Whatever happens is an answer; nothing is raised."""
     began, action = time.monotonic(), f"{route.verb} {route.path}"
     caller: Caller | None = None
-    code = None
+    code, target = None, ".".join(asking.names.values()) or None
     try:
         caller = service.access.admit_operator(asking.asked, PREFIX)
         check_role(caller, route.role, action)
-        response = _done(service, route, asking)
+        call = _read(service, route, asking)
+        if sql := getattr(call.body, "sql", None):
+            target = " ".join(sql.split())[:SQL_NOTED]
+        response = _done(service, route, call)
     except NeveError as exc:
         code, response = exc.code, problem(exc, asking.request_id)
     except Exception as exc:  # noqa: BLE001 - the boundary: nothing leaves as a stack trace
@@ -62,7 +66,7 @@ def answer(service: Service, route: Route, asking: Asking) -> Response:
     service.count(action, response.status_code)
     if caller is None:
         return response
-    noted = Noted(action, ".".join(asking.names.values()) or None, response.status_code, code, asking.request_id)
+    noted = Noted(action, target, response.status_code, code, asking.request_id)
     try:
         service.access.note(caller, asking.asked, noted, took=time.monotonic() - began)
     except StoreError as exc:
@@ -71,13 +75,16 @@ def answer(service: Service, route: Route, asking: Asking) -> Response:
     return response
 
 
-def _done(service: Service, route: Route, asking: Asking) -> Response:
-    call = Call(
+def _read(service: Service, route: Route, asking: Asking) -> Call:
+    return Call(
         service.lake,
         asking.names,
         query=_words(route.query, _query(asking.query), "query"),
-        body=None if route.body is None else _words(route.body, _body(asking.body), "body"),
+        body=_words(Nothing if route.body is None else route.body, _body(asking.body), "body"),
     )
+
+
+def _done(service: Service, route: Route, call: Call) -> Response:
     if route.goes_on(call.body):
         return _going_on(service, route, call)
     if route.way == "as rows":
