@@ -85,6 +85,10 @@ def test_a_tenants_sql_stays_with_the_tenant(spark_lake: Lake, namespace: str, q
     ):
         with pytest.raises(Forbidden):  # even if it had come so far
             run_sql(spark_lake._context, text, namespace=(acme, "default"), files=False, within=acme)
+    for function in ("reflect", "java_method", "try_reflect", "system.builtin.reflect"):
+        with pytest.raises(NeveError, match=r"(?i)routine|function"):  # nor does a key of the whole lake
+            ask(f"SELECT {function}('java.lang.Math', 'abs', -1)", Caller("k", None, "reader"))
+    assert spark_lake.sql("SELECT reflect('java.lang.Math', 'abs', -1)").first()[0] == "1"  # type: ignore[index]
     plan = spark_lake.database.do(
         OPERATION.validate_python({"operation": "QUERY", "table": "users", "explain": True}), caller
     )

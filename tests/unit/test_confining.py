@@ -58,6 +58,8 @@ ESCAPES = [
     "SELECT transform(array(1), x -> (SELECT max(id) FROM globex.default.users))",
     "VALUES ((SELECT max(id) FROM globex.default.users))",
     "FROM globex.default.users SELECT *",
+    "SELECT 1 UNION ALL TABLE globex.default.users",
+    "SELECT * FROM users, TABLE globex.default.users",
     "FROM users |> JOIN globex.default.users USING (id)",
     "FROM users |> UNION ALL (TABLE globex.default.users)",
     # common table expressions

@@ -16,7 +16,6 @@ from neve.http.operations import Reply, refusal, refusal_of
 from neve.http.rates import Rates
 from neve.lake import Lake
 from neve.model.keys import Caller
-from neve.plan.permissions import check_whole_lake
 
 if TYPE_CHECKING:
     from neve.services.service_log import Log
@@ -81,12 +80,6 @@ class Access:
     def identify(self, authorization: str | None) -> None:
         """Raises Unauthorized for nobody who is known; counts nothing."""
         self._lake.keys.authenticate(authorization)
-
-    def admit_operator(self, asked: Asked, what: str) -> Caller:
-        """As `admit`, and Forbidden for a tenant."""
-        caller = self.admit(asked)
-        check_whole_lake(caller, what)
-        return caller
 
     def sees_all(self, asked: Asked) -> bool:
         """Whether details of the machine are for them."""

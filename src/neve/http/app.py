@@ -22,6 +22,7 @@ from neve.http.rest import add_rest
 from neve.http.service import Service
 from neve.lake import Lake
 from neve.model.service import ServiceHealth
+from neve.plan.permissions import check_whole_lake
 
 if TYPE_CHECKING:
     from neve.observe.log import Event
@@ -81,7 +82,7 @@ def _add_own_routes(app: FastAPI, service: Service) -> None:
     @app.get("/metrics", response_class=PlainTextResponse, summary="Figures for Prometheus")
     def metrics(request: Request) -> Response:
         try:
-            service.access.admit_operator(Asked.by(request), "/metrics")
+            check_whole_lake(service.access.admit(Asked.by(request)), "/metrics")
         except NeveError as exc:
             return respond(service, refusal_of(exc))
         return PlainTextResponse(service.metrics(), media_type=_METRICS)

@@ -21,13 +21,12 @@ class NewNamespace(Words):
 
 
 class NewTable(Words):
-    """As `neve table create NAME --schema …`."""
+    """As `neve table create NAME --schema …`. Properties, which may name folders, are set by an admin afterwards."""
 
     table: Name
     columns: Name = Field(alias="schema", description="such as: id bigint not null, name string")
     partition_by: list[Name] = Field([])
     sort_by: list[Name] = Field([])
-    properties: dict[str, str] = Field({})
     comment: str | None = None
     row_keys: list[Name] = Field([])
     split_points: str | None = Field(None, description="the text of a split file: one point per line")

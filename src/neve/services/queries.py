@@ -40,8 +40,8 @@ def run_sql(
 ) -> DataFrame:
     """Runs a script; the result of its last statement. The whole script is refused before any of it runs.
 
-    `parameters` are values for `?` in their order, or for `:name`; without `files`, a path is no table; `within` is the
-    tenant whose tables alone may be read.
+    `parameters` are values for `?` in their order, or for `:name`; without `files`, a path is no table and no Java is
+    called; `within` is the tenant whose tables alone may be read.
 
     Raises:
         Forbidden: a statement would read other tables than those of `within`.
@@ -58,11 +58,11 @@ def run_sql(
     if any(is_dynamic(statement.text) for statement in statements):
         return _run_dynamic(context, statements, write=write)
     from neve.engine.session import fresh_session
-    from neve.engine.statements import refuse_files, use_namespace, writes
+    from neve.engine.statements import close_off, use_namespace, writes
 
     spark = fresh_session(context.session.spark)
     if not files:
-        refuse_files(spark)
+        close_off(spark)
     writing = [statement for statement in statements if writes(spark, statement.placed)]
     if writing and not write:
         raise NeedsWrite(f"this would change the lake: {_short(writing[0].text)}", hint="add --write to let it")

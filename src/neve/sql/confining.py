@@ -29,7 +29,7 @@ _COMMENT = re.compile(r"--|/\*")
 _QUOTES = {TokenType.STRING: 0, TokenType.IDENTIFIER: 0, TokenType.HEX_STRING: 1}
 """Tokens that may hold a quote, and how many letters stand before it."""
 
-_ODD = (TokenType.HINT, TokenType.PIPE_GT)
+_ODD = (TokenType.HINT, TokenType.PIPE_GT, TokenType.TABLE)
 _TEXTS = (TokenType.STRING, TokenType.HEX_STRING, TokenType.NUMBER)
 _TELLING = frozenset({"_file", "_metadata", "current_user", "session_user", "current_catalog"})
 """These need no bracket to tell where files lie, or who runs Spark."""
@@ -64,8 +64,8 @@ def confine(text: str, home: Namespace) -> str:
     if len(text) > _LONGEST:
         raise InvalidQuery(f"a tenant's SQL has at most {_LONGEST:,} characters", hint="give values as params")
     try:
-        tokens = sqlglot.tokenize(text, read="spark")
-        plain = _without_comments(text, tokens)
+        plain = _without_comments(text, sqlglot.tokenize(text, read="spark"))
+        tokens = sqlglot.tokenize(plain, read="spark")
         trees = [tree for tree in sqlglot.parse(plain, read="spark") if tree is not None]
     except (SqlglotError, RecursionError) as exc:
         raise InvalidQuery(f"this SQL cannot be read: {_first_line(exc)}", hint=_KINDS) from exc
@@ -103,7 +103,9 @@ def _check_quotes(text: str, tokens: list[Token]) -> None:
         if before is not None:
             seen.update(range(token.start + before, token.end + 1))
         elif token.token_type in _ODD or set(text[token.start : token.end + 1]) & set("'\"`$\\;"):
-            raise Forbidden(f"{token.text} is not for tenants", hint="write it without hints, raw texts, pipes and $")
+            raise Forbidden(
+                f"{token.text} is not for tenants", hint="write it without hints, raw texts, pipes, TABLE and $"
+            )
     taken = {place for match in _QUOTED.finditer(text) for place in range(match.start(), match.end())}
     outside = "".join(" " if place in taken else letter for place, letter in enumerate(text))
     if seen != taken or _COMMENT.search(outside) or set(outside) & set("'\"`"):

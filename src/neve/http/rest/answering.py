@@ -24,7 +24,7 @@ from neve.model.json_values import named_json
 from neve.model.keys import Caller
 from neve.model.queries import Words
 from neve.model.rest import Nothing
-from neve.plan.permissions import check_role
+from neve.plan.permissions import check_role, check_whole_lake
 
 if TYPE_CHECKING:
     from neve.engine.statements import Rows
@@ -51,7 +51,8 @@ def answer(service: Service, route: Route, asking: Asking) -> Response:
     caller: Caller | None = None
     code, target = None, ".".join(asking.names.values()) or None
     try:
-        caller = service.access.admit_operator(asking.asked, PREFIX)
+        caller = service.access.admit(asking.asked)
+        check_whole_lake(caller, PREFIX)
         check_role(caller, route.role, action)
         call = _read(service, route, asking)
         if sql := getattr(call.body, "sql", None):
@@ -69,8 +70,8 @@ def answer(service: Service, route: Route, asking: Asking) -> Response:
     noted = Noted(action, target, response.status_code, code, asking.request_id)
     try:
         service.access.note(caller, asking.asked, noted, took=time.monotonic() - began)
-    except StoreError as exc:
-        lost = f"{action} was answered with {noted.status}, but could not be written to the log: {exc.message}"
+    except StoreError:
+        lost = f"{action} was answered with {noted.status}, but could not be written to the log"
         return problem(StoreError(lost, hint="look before you try again"), asking.request_id)
     return response
 

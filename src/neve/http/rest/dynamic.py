@@ -40,7 +40,7 @@ ROUTES = (
         do=lambda call: call.lake.dynamic.list(), answer=DynamicRow, many=True,
     ),
     Route(
-        verb="POST", path="/dynamic", role="writer", summary="Make dynamic tables, and fill them",
+        verb="POST", path="/dynamic", role="admin", summary="Make dynamic tables, and fill them",
         do=lambda call: call.lake.dynamic.create(call.body.sql), answer=Receipt, many=True, body=rest.Declaration,
         way="as a run", example={"sql": _SQL},
     ),
