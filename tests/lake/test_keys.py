@@ -73,7 +73,7 @@ def test_a_key_is_shown_once_and_kept_as_a_digest(lake: Lake, cli: Cli) -> None:
     secret = made["key"].split("_", 2)[2]
     assert secret not in repr(database_rows(lake.root / ".metadata.db"))
     said = cli("key", "create", "--all-tenants", "--role", "admin")
-    assert re.search(r"Bearer neve_", said.err)
+    assert ("neve_" in said.out, "neve_" in said.err) == (True, False)  # what is talk may be logged
     assert cli("key", "revoke", made["key_id"]).code == 0
     assert lake.keys.list()[0].state == "revoked"
     assert cli("key", "revoke", "nope").code == 3

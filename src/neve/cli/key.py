@@ -10,6 +10,7 @@ from neve.cli.options import Command, group, open_lake
 from neve.errors import InvalidInput
 
 app = group("Keys of the service: who may ask what.")
+_SEND = "send it as the header Authorization: Bearer KEY; it is not shown again"
 Key = Annotated[str, typer.Argument(metavar="KEY_ID", help="The id of a key, as `neve key list` shows it.")]
 
 
@@ -35,7 +36,7 @@ def create(
     if (tenant is None) != all_tenants:
         raise InvalidInput("name a tenant, or give --all-tenants", hint="neve key create --tenant acme --role reader")
     made = open_lake(create=True).keys.create(tenant, role, label=label, expires=expires, requests_per_minute=rate)
-    emit(made, next_step=f"send the header Authorization: Bearer {made.key}; it is not shown again")
+    emit(made, next_step=_SEND)
 
 
 @app.command("list", cls=Command)
@@ -65,7 +66,7 @@ def rotate(
     from neve.cli.render import emit
 
     made = open_lake(create=True).keys.rotate(key_id, grace=grace)
-    emit(made, next_step=f"send the header Authorization: Bearer {made.key}; it is not shown again")
+    emit(made, next_step=_SEND)
 
 
 @app.command("audit", cls=Command)
