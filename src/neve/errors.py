@@ -27,13 +27,17 @@ Each class fixes a machine `code`, the CLI's exit code and the HTTP status; each
     │  ├─ NeedsWrite
     │  ├─ DependentsExist
     │  ├─ NotEmpty
-    │  └─ Unsupported
+    │  ├─ Unsupported
+    │  ├─ Unauthorized         6 · 401   the service does not know who asks
+    │  ├─ Forbidden            6 · 403   it knows, and they may not
+    │  └─ TooManyRequests      6 · 429   they asked too often
     ├─ EngineError             1 · 502   Spark
     │  ├─ SparkUnavailable
     │  ├─ JobFailed
     │  └─ TimedOut             1 · 504   it took longer than it was given
     ├─ RefreshFailed           1 · 500   tables of a round of refreshes failed
     ├─ WorkFailed              1 · 500   scheduled work failed
+    ├─ Unreachable             1 · 503   a service elsewhere does not answer
     ├─ StorageError            1 · 503   the catalog or the warehouse cannot be read or written
     └─ StoreError              1 · 503   the state database
        └─ SchemaTooNew
@@ -173,6 +177,27 @@ class Unsupported(Refused):
     code = "unsupported"
 
 
+class Unauthorized(Refused):
+    code = "unauthorized"
+    http_status = 401
+
+
+class Forbidden(Refused):
+    code = "forbidden"
+    http_status = 403
+
+
+class TooManyRequests(Refused):
+    """`retry_after` is in seconds."""
+
+    code = "too_many_requests"
+    http_status = 429
+
+    def __init__(self, message: str, *, hint: str | None = None, retry_after: int = 1) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
+
+
 class EngineError(NeveError):
     code = "engine"
     http_status = 502
@@ -197,6 +222,11 @@ class RefreshFailed(NeveError):
 
 class WorkFailed(NeveError):
     code = "work_failed"
+
+
+class Unreachable(NeveError):
+    code = "unreachable"
+    http_status = 503
 
 
 class StorageError(NeveError):

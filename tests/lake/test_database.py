@@ -134,7 +134,7 @@ def test_only_json_is_taken(client: Client) -> None:
 def test_who_finds_no_place_is_told_to_come_again(client: Client, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     going = threading.Event()
 
-    def wait(_: object) -> Any:
+    def wait(*_: object) -> Any:
         going.wait()
         raise RuntimeError("gone")
 

@@ -108,7 +108,9 @@ def worker(
 
 @app.command(cls=Command)
 def serve(
-    host: Annotated[str, typer.Option("--host", help="The address to listen on; of this machine alone.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option("--host", help="The address to listen on; others can reach it only with keys.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any that is free.")] = 8080,
     worker: Annotated[
         bool, typer.Option("--worker/--no-worker", help="Do due work too, as `neve worker` does.")
@@ -141,6 +143,7 @@ for _name, _help in {
     "parquet": "Plain folders of Parquet files: look, compact, repartition, repair, restore.",
     "dynamic": "Dynamic tables: declared by a query, kept equal to it.",
     "runs": "What was done, when, and how it ended.",
+    "key": "Keys of the service: who may ask what.",
 }.items():
     app.add_typer(importlib.import_module(f"neve.cli.{_name}").app, name=_name, help=_help)
 for _name in ("ingest", "landing", "compact", "changes", "retention"):

@@ -6,12 +6,13 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neve.cli.options import open_lake, options, read_text, say
+from neve.cli.options import open_lake, open_remote, options, read_text, say
 from neve.cli.render import emit, emit_stream
-from neve.errors import CheckFailed, InvalidInput
+from neve.errors import CheckFailed, InvalidInput, Unsupported
 from neve.model.commands import neve
 from neve.model.health import STATES, StatusRow
 
@@ -78,7 +79,23 @@ def _tally(rows: Sequence[StatusRow]) -> str:
 def run_sql(text: str | None, *, file: Path | None, write: bool, as_of: str | None, limit: int | None) -> None:
     if (text is None) == (file is None):
         raise InvalidInput("give either SQL text or -f FILE", hint='neve sql "SELECT 1"')
-    emit_frame(open_lake(create=True).sql(text or read_text(file) or "", write=write, as_of=as_of), limit=limit)
+    asked = text or read_text(file) or ""
+    if options.server is not None:
+        _emit_remote(asked, write=write, as_of=as_of, limit=limit)
+        return
+    emit_frame(open_lake(create=True).sql(asked, write=write, as_of=as_of), limit=limit)
+
+
+def _emit_remote(text: str, *, write: bool, as_of: str | None, limit: int | None) -> None:
+    """The rows that a service answers with; their names come with the first of them."""
+    if write:
+        raise Unsupported("a service takes SQL that reads", hint="do it on its machine, and leave --server out")
+    shown = SHOWN_ROWS if limit is None and options.output == "table" else None
+    rows = open_remote().rows(text, as_of=as_of, limit=limit if shown is None else shown + 1)
+    first = next(rows, None)
+    found = rows if first is None else chain([first], rows)
+    emit_stream([*(first or {})], (list(row.values()) for row in found), shown=shown)
+    sys.stdout.flush()
 
 
 def emit_frame(frame: DataFrame, *, limit: int | None) -> None:

@@ -7,18 +7,30 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from neve.errors import InvalidInput, NeedsConfirmation, Refused
+from neve.errors import InvalidInput, NeedsConfirmation, Refused, Unsupported
 
 if TYPE_CHECKING:
+    from neve.client import Client
     from neve.lake import Lake
 
 Output = Literal["table", "json", "jsonl", "csv"]
 OUTPUTS = ("table", "json", "jsonl", "csv")
+KEY = "NEVE_KEY"
+_GROUPS = {
+    "": "status schedule sql compact",
+    "namespace": "create list drop",
+    "table": "create list show status health history files partitions properties set unset rename delete undelete trash"
+    " online offline tag rollback compact",
+    "dynamic": "create validate list show alter suspend resume refresh explain history graph drop",
+    "runs": "list show",
+}
+REMOTE = frozenset(f"{group} {name}".strip() for group, names in _GROUPS.items() for name in names.split())
+"""The commands that a service does as well, with the same answer."""
 
 
 @dataclass
@@ -30,6 +42,7 @@ class Options:
     output: Output = "table"
     debug: bool = False
     no_color: bool = False
+    server: str | None = None
 
     @property
     def color(self) -> bool:
@@ -51,7 +64,12 @@ def tell(text: str) -> None:
 
 
 def open_lake(*, create: bool = False) -> Lake:
-    """The lake that the options, the environment or the working directory name; `create` makes one here if none is."""
+    """The lake that the options, the environment or the working directory name; `create` makes one here if none is.
+
+    With --server, the same behind a service: `Command` lets only those through that one can do.
+    """
+    if options.server is not None:
+        return cast("Lake", open_remote())
     from neve.lake import Lake
     from neve.services.lakes import create_lake, locate_lake
 
@@ -60,6 +78,13 @@ def open_lake(*, create: bool = False) -> Lake:
         create_lake(here, env=os.environ)
         say(f"made a lake here: {here}")
     return Lake(options.lake, profile=options.profile, tell=tell)
+
+
+def open_remote() -> Client:
+    """The service that --server names."""
+    from neve.client import Client
+
+    return Client(options.server or "", os.environ.get(KEY))
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -113,6 +138,10 @@ def _declare(
         str | None,
         typer.Option("--lake", metavar="DIR", help="The lake's folder; else the nearest upwards.", callback=_remember),
     ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", metavar="URL", help="Ask a `neve serve`; NEVE_KEY is the key.", callback=_remember),
+    ] = None,
     profile: Annotated[
         str | None, typer.Option("--profile", metavar="NAME", help="dev, staging or prod.", callback=_remember)
     ] = None,
@@ -136,6 +165,16 @@ class Command(TyperCommand):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params = [*self.params, *_common()]
+
+    def invoke(self, ctx: Any) -> Any:
+        command = ctx.command_path.partition(" ")[2]
+        if options.server is not None and command not in REMOTE:
+            raise Unsupported(
+                f"neve {command} is not done by a service", hint="do it on its machine, and leave --server out"
+            )
+        if options.server is not None and (options.lake or options.profile):
+            raise InvalidInput("--server is a lake elsewhere: leave out --lake and --profile")
+        return super().invoke(ctx)
 
 
 class Group(TyperGroup):

@@ -38,6 +38,7 @@ _UPKEEP = (
 _NAMED_LATER = "PlanWithUnresolvedIdentifier"
 _MARKS = ("Command", "ParsedStatement")
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
+_JAVA = ("reflect", "java_method", "try_reflect")
 _PREVIEW = 1000
 Parameters = Sequence[Any] | Mapping[str, Any]
 """Values for a statement's `?` or `:name`."""
@@ -180,9 +181,13 @@ def use_namespace(spark: SparkSession, namespace: Namespace) -> None:
         spark.sql(f"USE {'.'.join(map(quote, (CATALOG, *namespace)))}")
 
 
-def refuse_files(spark: SparkSession) -> None:
-    """From now on this session reads no plain file by its path, as in SELECT * FROM text.`/etc/hosts`."""
+def close_off(spark: SparkSession) -> None:
+    """From now on this session's SQL reads no plain file by its path (text.`/etc/hosts`), and calls no Java."""
     spark.conf.set("spark.sql.runSQLOnFiles", "false")
+    java: Any = spark._jvm
+    registry = spark._jsparkSession.sessionState().functionRegistry()  # this session's own
+    for name in _JAVA:
+        registry.dropFunction(java.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
 
 
 def current_namespace(spark: SparkSession) -> Namespace:

@@ -11,13 +11,13 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 
 from neve.errors import InvalidInput
+from neve.http.access import Asked
 from neve.http.events import INVOCATIONS, answer_event, as_lambda
 from neve.http.operations import PATH, Reply, answer, read_json, refusal
 from neve.http.service import Service
 from neve.model.operations import OPERATION
 
 _JSON = "application/json"
-_RETRY_AFTER = "1"
 _MOST_BYTES = 64 << 20
 _EXAMPLES = {
     "write": {
@@ -42,14 +42,14 @@ def add_database(app: FastAPI, service: Service) -> None:
     async def database(request: Request) -> Response:
         body = await read_body(request)
         if isinstance(body, bytes):
-            body = await in_turn(service, partial(answer, service.lake, body))
+            body = await in_turn(service, partial(_answer, service, Asked.by(request), body))
         return respond(service, body)
 
     async def invoke(request: Request) -> Response:
         body = await read_body(request)
         if isinstance(body, Reply):
             return respond(service, body)
-        reply = await in_turn(service, partial(_answer_event, service, body))
+        reply = await in_turn(service, partial(_answer_event, service, Asked.by(request), body))
         service.count(reply.operation, reply.status)
         return Response(as_text(as_lambda(reply)), media_type=_JSON)
 
@@ -79,12 +79,16 @@ def _describe(app: FastAPI, words: dict[str, Any]) -> None:
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _answer_event(service: Service, body: bytes) -> Reply:
+def _answer(service: Service, asked: Asked, body: bytes) -> Reply:
+    return service.access.answer(asked, lambda caller: answer(service.lake, body, caller=caller))
+
+
+def _answer_event(service: Service, asked: Asked, body: bytes) -> Reply:
     try:
         event = read_json(body)
     except InvalidInput as exc:
         return refusal(exc.http_status, "INVALID_EVENT", exc.message, exc.hint)
-    return answer_event(service.lake, event, health=service.health)
+    return answer_event(service.lake, service.access, event, asked=asked, health=service.health)
 
 
 async def in_turn(service: Service, work: Callable[[], Reply]) -> Reply:
@@ -110,7 +114,7 @@ async def read_body(request: Request) -> bytes | Reply:
 
 def respond(service: Service, reply: Reply) -> Response:
     service.count(reply.operation, reply.status)
-    headers = {"Retry-After": _RETRY_AFTER} if reply.status == 429 else {}
+    headers = {429: {"Retry-After": str(reply.retry_after)}, 401: {"WWW-Authenticate": "Bearer"}}.get(reply.status)
     return Response(as_text(reply.body), status_code=reply.status, media_type=_JSON, headers=headers)
 
 

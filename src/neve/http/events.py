@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from neve.errors import InvalidInput
+from neve.http.access import Access, Asked
 from neve.http.operations import PATH, Reply, answer, refusal
 from neve.lake import Lake
 from neve.model.service import ServiceHealth
@@ -26,6 +27,8 @@ class Event:
     method: str
     path: str
     body: str | bytes
+    authorization: str | None = None
+    address: str = "-"
 
 
 def read_event(words: object) -> Event:
@@ -38,7 +41,25 @@ def read_event(words: object) -> Event:
     path = words.get("path") or words.get("rawPath")
     if not isinstance(method, str) or not isinstance(path, str):
         raise InvalidInput("an event names httpMethod and path", hint='such as "POST" and "/database"')
-    return Event(method.upper(), path, _body(words))
+    return Event(method.upper(), path, _body(words), _authorization(words), _address(asked, second))
+
+
+def _authorization(words: Mapping[str, Any]) -> str | None:
+    """The header that brings a key; names of headers come in any case, and several are no key."""
+    headers = words.get("headers")
+    if not isinstance(headers, Mapping):
+        return None
+    given = [str(value) for name, value in headers.items() if str(name).lower() == "authorization"]
+    return ", ".join(given) if given else None
+
+
+def _address(asked: object, second: object) -> str:
+    """Where the gateway says that the request came from."""
+    identity = asked.get("identity") if isinstance(asked, Mapping) else None
+    for place in (second, identity):
+        if isinstance(place, Mapping) and isinstance(place.get("sourceIp"), str):
+            return str(place["sourceIp"])
+    return "-"
 
 
 def _body(words: Mapping[str, Any]) -> str | bytes:
@@ -56,18 +77,26 @@ def _body(words: Mapping[str, Any]) -> str | bytes:
 
 
 def answer_event(
-    lake: Lake, words: object, *, health: Callable[[], ServiceHealth], request_id: str | None = None
+    lake: Lake,
+    access: Access,
+    words: object,
+    *,
+    asked: Asked | None = None,
+    health: Callable[[], ServiceHealth],
+    request_id: str | None = None,
 ) -> Reply:
-    """Whatever the event says is answered; nothing is raised."""
+    """Whatever the event says is answered; nothing is raised. A key in the event counts more than its bearer's."""
     try:
         event = read_event(words)
     except InvalidInput as exc:
         return refusal(exc.http_status, "INVALID_EVENT", exc.message, exc.hint, request_id=request_id)
+    if asked is None or event.authorization is not None:
+        asked = Asked(event.authorization, event.address if asked is None else asked.address)
     match event.method, event.path.rstrip("/"):
         case "POST", path if path == PATH:
-            return answer(lake, event.body, request_id=request_id)
+            return access.answer(asked, lambda caller: answer(lake, event.body, caller=caller, request_id=request_id))
         case "GET", path if path == HEALTH:
-            found = health()
+            found = health() if access.sees_all(asked) else health().without_details()
             return Reply(200 if found.ready else 503, "health", found.model_dump(mode="json"))
         case _:
             hint = f"there are POST {PATH} and GET {HEALTH}"

@@ -1,4 +1,4 @@
-"""Who may be spoken to: this machine alone, by its own names.
+"""Who may be spoken to: this machine alone, by its own names, unless there are keys.
 
 A page in a browser can make requests to a server on the same machine. It cannot give them another `Host`, nor JSON
 without asking first; so requests that are not for this machine by name, or bring no JSON, are refused.
@@ -11,6 +11,7 @@ import ipaddress
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from neve.errors import Refused
+from neve.lake import Lake
 
 _NAMES = frozenset({"localhost"})
 
@@ -28,12 +29,19 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_host(host: str) -> None:
-    """Raises Refused for an address that others can reach: there are no keys yet to know them by."""
-    if not is_loopback(host):
+def check_host(lake: Lake, host: str) -> bool:
+    """Whether others can reach this address; Refused if they can and there are no keys to know them by."""
+    if is_loopback(host):
+        return False
+    check_keys(lake, host)
+    return True
+
+
+def check_keys(lake: Lake, what: str) -> None:
+    if not lake.keys.exist():
         raise Refused(
-            f"{host} can be reached by others, and the service has no keys to know them by",
-            hint="listen on 127.0.0.1, and let a proxy that knows its users speak to it",
+            f"{what} can be reached by others, and the service has no keys to know them by",
+            hint="make one: neve key create --tenant acme --role writer; or listen on 127.0.0.1",
         )
 
 

@@ -5,53 +5,79 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 from pydantic import ValidationError
 
-from neve.errors import AlreadyExists, InvalidInput, NeedsConfirmation, NeveError
+from neve.errors import AlreadyExists, InvalidInput, NeedsConfirmation, NeveError, TooManyRequests
 from neve.lake import Lake
-from neve.model.operations import OPERATION, Operation
+from neve.model.keys import KEYLESS, Caller
+from neve.model.operations import OPERATION, ExecuteSql, Operation
+from neve.plan.discretion import discreet, unknown_failure
 
 PATH = "/database"
 _NAMED: dict[type[NeveError], str] = {AlreadyExists: "TABLE_EXISTS", NeedsConfirmation: "CONFIRMATION_REQUIRED"}
 """Where the document has a code of its own; the others are those of our errors."""
 
 _INVALID = 422
+SQL_NOTED = 200
+"""How much of an SQL text the log keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer: its status, what was asked (for metrics), and the body."""
+    """An answer: its status, what was asked (for metrics and the log) of which table, and the body."""
 
     status: int
     operation: str
     body: dict[str, Any]
+    target: str | None = None
+    retry_after: int = 1
+
+    @property
+    def code(self) -> str | None:
+        """That of the error, if it is one."""
+        error = self.body.get("error")
+        return None if error is None else str(error["code"])
+
+    @property
+    def request_id(self) -> str:
+        return str(self.body.get("metadata", {}).get("request_id", ""))
 
 
-def answer(lake: Lake, body: bytes | str, *, request_id: str | None = None) -> Reply:
-    """Whatever happens is an answer; nothing is raised."""
+def answer(lake: Lake, body: bytes | str, *, caller: Caller = KEYLESS, request_id: str | None = None) -> Reply:
+    """Whatever happens is an answer; nothing is raised. A tenant hears nothing of others in it."""
     began = time.monotonic()
-    asked, status, told = "invalid", 200, dict[str, Any]()
+    asked, target, status, told = "invalid", None, 200, dict[str, Any]()
     try:
         operation = read(body)
-        asked = operation.operation
-        done = lake.database.do(operation).model_dump(mode="json", by_alias=True)
+        asked, target = operation.operation, _target(operation)
+        done = lake.database.do(operation, caller).model_dump(mode="json", by_alias=True)
         told = {"success": True, **done}
     except ValidationError as exc:
         status, told = _INVALID, {"success": False, "error": _invalid(exc)}
     except NeveError as exc:
-        status, told = exc.http_status, {"success": False, "error": _failed(exc)}
+        heard = exc if caller.tenant is None else discreet(exc, caller.tenant, hidden=[str(lake.root)])
+        status, told = exc.http_status, {"success": False, "error": _failed(heard)}
     except Exception as exc:  # noqa: BLE001 - the boundary: nothing leaves as a stack trace
-        message = f"{type(exc).__name__}: {next(iter(str(exc).splitlines()), '')}"
+        plain = f"{type(exc).__name__}: {next(iter(str(exc).splitlines()), '')}"
+        message = plain if caller.tenant is None else unknown_failure()
         status, told = 500, {"success": False, "error": _error("INTERNAL_ERROR", message)}
     told["metadata"] = {
         "request_id": request_id or uuid.uuid4().hex,
         "execution_time_ms": round((time.monotonic() - began) * 1000, 2),
     }
-    return Reply(status, asked, told)
+    return Reply(status, asked, told, target)
+
+
+def _target(operation: Operation) -> str:
+    """What is asked for, as the request names it; of SQL, its beginning."""
+    if isinstance(operation, ExecuteSql):
+        return " ".join(operation.sql.split())[:SQL_NOTED]
+    table = getattr(operation, "table", None)
+    return ".".join(part for part in (operation.tenant_id, operation.namespace, table) if part is not None)
 
 
 def read(body: bytes | str) -> Operation:
@@ -120,6 +146,12 @@ def refusal(status: int, code: str, message: str, suggestion: str | None, *, req
     metadata = {"request_id": request_id or uuid.uuid4().hex, "execution_time_ms": 0.0}
     error = _error(code, message, suggestion=suggestion)
     return Reply(status, "refused", {"success": False, "error": error, "metadata": metadata})
+
+
+def refusal_of(error: NeveError) -> Reply:
+    """The same for one of our errors."""
+    reply = refusal(error.http_status, error.code.upper(), error.message, error.hint)
+    return replace(reply, retry_after=error.retry_after) if isinstance(error, TooManyRequests) else reply
 
 
 def _error(

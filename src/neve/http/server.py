@@ -37,17 +37,17 @@ def serve(
     """Listens until SIGTERM or Ctrl-C. What runs is finished; a second signal breaks it off.
 
     Raises:
-        Refused: the address can be reached by others, or is taken.
+        Refused: the address can be reached by others, and there are no keys; or it is taken.
     """
-    check_host(host)
+    reachable = check_host(lake, host)
     listening = _listen(host, port)
-    app = create_app(lake, worker=worker, log=log)
+    app = create_app(lake, worker=worker, log=log, anywhere=reachable)
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", server_header=False)
     server = _Server(config)
     service: Service = app.state.service
     with listening, _until_signalled(server, service, tell):
         url = _url(host, listening)
-        tell(f"✓ {lake.root} at {url}: /database, /docs, /health, /metrics; Spark is starting")
+        tell(f"✓ {lake.root} at {url}: /database, /api/v1, /docs, /health, /metrics; Spark is starting")
         server.run(sockets=[listening])
         if server.force_exit:  # then uvicorn does not wait for the application's own end
             service.stop()

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from pydantic import JsonValue
+
 from neve import __version__
-from neve.errors import NeveError
+from neve.errors import NeveError, TooManyRequests
+from neve.http.access import Access
 from neve.lake import Lake
+from neve.model.runs import Run
 from neve.model.service import PartRow, ServiceHealth
 from neve.observe.prometheus import Metric, as_text
 
@@ -23,6 +27,9 @@ _SLICE = 0.2
 AT_ONCE = 64
 """Operations that run side by side; most of many writers wait for the one that commits for them."""
 
+AT_LENGTH = 8
+"""Pieces of long work that go on at once, each as a run."""
+
 WAITING = 256
 """Operations that wait for their turn, at most; more are told to come again."""
 
@@ -32,6 +39,7 @@ class Service:
 
     def __init__(self, lake: Lake, *, worker: bool = False, log: Callable[[Event], None] | None = None) -> None:
         self.lake = lake
+        self.access = Access(lake)
         self._worker: Worker | None = lake.worker(log=log) if worker else None
         self._spark = PartRow(part="spark", state="starting")
         self._working = PartRow(part="worker", state="starting" if worker else "off")
@@ -40,6 +48,7 @@ class Service:
         self._counting = threading.Lock()
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="neve-request")
         self._places = threading.BoundedSemaphore(AT_ONCE + WAITING)
+        self._long = threading.BoundedSemaphore(AT_LENGTH)
         self._breaking = False
 
     def start(self) -> None:
@@ -95,6 +104,30 @@ class Service:
         future = self._pool.submit(work)
         future.add_done_callback(lambda _: self._places.release())
         return future
+
+    def begin(self, plan: Mapping[str, JsonValue], table: str | None, work: Callable[[], JsonValue]) -> Run:
+        """Long work, in a thread of its own; the run that it goes on as.
+
+        Raises:
+            TooManyRequests: as many as can go on at once do already.
+        """
+        if not self._long.acquire(blocking=False):
+            raise TooManyRequests(f"{AT_LENGTH} pieces of long work go on already", hint="wait for one of their runs")
+        begun: Future[Run] = Future()
+
+        def carry() -> None:
+            try:
+                self.lake.runs.carry(plan, table, work, begun.set_result)
+            except BaseException as exc:  # noqa: BLE001 - the run has it; before there was one, the caller has
+                if not begun.done():
+                    begun.set_exception(exc)
+            finally:
+                self._long.release()
+
+        with self._counting:
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            self._begin(carry, "neve-request-run")
+        return begun.result()
 
     def health(self) -> ServiceHealth:
         spark = self._spark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from neve.model.keys import KEYLESS, Caller
 from neve.model.operations import Operation
 from neve.model.results import Answer
 from neve.services.context import Context
@@ -16,8 +17,14 @@ class Database:
         self._context = context
         self._writes = Writes()
 
-    def do(self, operation: Operation) -> Answer:
-        """Carries out an operation; threads may do so side by side."""
+    def do(self, operation: Operation, caller: Caller = KEYLESS) -> Answer:
+        """Carries out an operation as far as its caller may; threads may do so side by side.
+
+        Raises:
+            Forbidden: they may not.
+        """
+        from neve.plan.permissions import permit
         from neve.services.operations.doing import do
 
-        return do(self._context, self._writes, operation)
+        confined = caller.tenant is not None
+        return do(self._context, self._writes, permit(caller, operation), confined=confined)

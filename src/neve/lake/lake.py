@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 from neve.lake.database import Database
 from neve.lake.dynamic import DynamicTables
+from neve.lake.keys import Keys
 from neve.lake.namespaces import Namespaces
 from neve.lake.runs import Runs
 from neve.lake.table import LakeTable
@@ -99,6 +100,10 @@ class Lake:
         return Namespaces(self._context)
 
     @cached_property
+    def keys(self) -> Keys:
+        return Keys(self._context)
+
+    @cached_property
     def runs(self) -> Runs:
         return Runs(self._context)
 
@@ -107,6 +112,17 @@ class Lake:
         if specs.is_table_file(name):
             return LakeTable(self._context, specs.name_in_file(Path(name)), file=Path(name))
         return LakeTable(self._context, TableName.parse(name))
+
+    def named(self, name: str) -> LakeTable:
+        """A table by its name, which is never taken for a file: for names that come from elsewhere."""
+        return LakeTable(self._context, TableName.parse(name))
+
+    def read_sql(self, text: str, *, as_of: str | None = None) -> DataFrame:
+        """As `sql`, for whoever may only look: one statement that reads, no files by path, no settings."""
+        from neve.services.operations.asking import check_reads
+
+        check_reads(text)
+        return queries.run_sql(self._context, text, as_of=as_of, files=False)
 
     def sql(self, text: str, *, write: bool = False, as_of: str | None = None) -> DataFrame:
         return queries.run_sql(self._context, text, write=write, as_of=as_of)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from pydantic import JsonValue
+
 from neve.model.names import TableName
-from neve.model.runs import Run, RunState
+from neve.model.runs import REQUEST, Run, RunState
 from neve.services.context import Context
 
 if TYPE_CHECKING:
@@ -24,6 +27,21 @@ class Runs:
 
     def show(self, run_id: str) -> Run:
         return self._context.store.runs.get(run_id)
+
+    def carry(
+        self,
+        plan: Mapping[str, JsonValue],
+        table: str | None,
+        work: Callable[[], JsonValue],
+        begun: Callable[[Run], None],
+    ) -> None:
+        """Does a piece of work as a run of its own, which `begun` hears of first; the runs within are its own."""
+        from neve.services.runs import recorded
+
+        name = None if table is None else TableName.parse(table)
+        with recorded(self._context, REQUEST, name, plan=plan) as progress:
+            begun(self._context.store.runs.get(progress.run_id))
+            progress.details["answer"] = work()
 
     def retry(self, run_id: str | None = None, *, parallel: int | None = None) -> Round | None:
         """Refreshes the tables of a round that failed, and those left out; without an id, all that failed last.

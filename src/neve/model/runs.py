@@ -13,6 +13,9 @@ FinalState = Literal["succeeded", "failed", "skipped", "upstream_failed", "cance
 RunState = Literal["queued", "running"] | FinalState
 TableFormat = Literal["iceberg", "parquet", "csv"]
 
+REQUEST = "request"
+"""The kind of a run that the service carries long work out in; what it does are runs of their own."""
+
 JsonObject = Mapping[str, JsonValue]
 
 RUN_ID_LENGTH = 26

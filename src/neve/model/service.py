@@ -24,3 +24,8 @@ class ServiceHealth(Answer):
     ready: bool
     version: str
     parts: list[PartRow]
+
+    def without_details(self) -> ServiceHealth:
+        """For whoever need not know why."""
+        parts = [part.model_copy(update={"detail": None}) for part in self.parts]
+        return self.model_copy(update={"parts": parts})

@@ -36,12 +36,15 @@ def run_sql(
     namespace: Namespace = DEFAULT_NAMESPACE,
     parameters: Parameters = (),
     files: bool = True,
+    within: str | None = None,
 ) -> DataFrame:
     """Runs a script; the result of its last statement. The whole script is refused before any of it runs.
 
-    `parameters` are values for `?` in their order, or for `:name`; without `files`, a path is no table.
+    `parameters` are values for `?` in their order, or for `:name`; without `files`, a path is no table and no Java is
+    called; `within` is the tenant whose tables alone may be read.
 
     Raises:
+        Forbidden: a statement would read other tables than those of `within`.
         NeedsWrite: a statement would change something and `write` is false.
         InvalidQuery: a statement cannot be parsed.
     """
@@ -55,11 +58,11 @@ def run_sql(
     if any(is_dynamic(statement.text) for statement in statements):
         return _run_dynamic(context, statements, write=write)
     from neve.engine.session import fresh_session
-    from neve.engine.statements import refuse_files, use_namespace, writes
+    from neve.engine.statements import close_off, use_namespace, writes
 
     spark = fresh_session(context.session.spark)
     if not files:
-        refuse_files(spark)
+        close_off(spark)
     writing = [statement for statement in statements if writes(spark, statement.placed)]
     if writing and not write:
         raise NeedsWrite(f"this would change the lake: {_short(writing[0].text)}", hint="add --write to let it")
@@ -76,6 +79,10 @@ def run_sql(
         ]
     except TableNotFound as exc:
         raise _with_nearest(context, exc, spark) from exc
+    if within is not None:
+        from neve.engine.confinement import check_within
+
+        check_within(frames[-1], within)
     if statements[-1] in writing:
         return frames[-1]
     if _TRAVELS.search(texts[-1]):

@@ -10,7 +10,7 @@ from typing import Any
 from neve.errors import Conflict, NeveError, NotFound, StorageError
 from neve.model.facts import TableFacts
 from neve.model.names import TableName
-from neve.model.runs import Run, TrashedTable
+from neve.model.runs import REQUEST, Run, TrashedTable
 from neve.model.specs import ONLINE
 from neve.plan.tables import folder_of, is_suspended
 from neve.services.context import Context
@@ -98,7 +98,7 @@ def stray_folders(context: Context) -> list[str]:
 
 def _settle_work(context: Context, run: Run) -> bool | None:
     """Whether the run achieved what it was for; None when nothing tells."""
-    if run.table_name is None:
+    if run.table_name is None or run.kind == REQUEST:  # the runs within a request are settled for themselves
         return None
     name, plan = TableName.parse(run.table_name), run.plan or {}
     if is_directory(context, name):

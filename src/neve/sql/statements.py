@@ -149,7 +149,7 @@ def substitute(text: str, parts: tuple[str, ...], name: str) -> str:
     spans = [
         (int(table.parts[0].meta["start"]), int(table.parts[-1].meta["end"]) + 1, bool(table.alias))
         for table in tree.find_all(exp.Table)
-        if tuple(part.name for part in table.parts) == parts and not _names_cte(table)
+        if tuple(part.name for part in table.parts) == parts and not names_cte(table)
     ]
     for start, end, has_alias in sorted(spans, reverse=True):
         alias = "" if has_alias else f" AS {quote(parts[-1])}"
@@ -159,7 +159,7 @@ def substitute(text: str, parts: tuple[str, ...], name: str) -> str:
 
 def _end_of_name(table: exp.Table) -> int | None:
     """Where the words go: behind the last part of the name. None for what is no table of the lake."""
-    if table.args.get("version") is not None or _names_cte(table):
+    if table.args.get("version") is not None or names_cte(table):
         return None
     if isinstance(table.this, exp.Identifier | exp.Dot):
         return 1 + max(int(part.meta["end"]) for part in table.this.find_all(exp.Identifier))
@@ -168,7 +168,7 @@ def _end_of_name(table: exp.Table) -> int | None:
     return None
 
 
-def _names_cte(table: exp.Table) -> bool:
+def names_cte(table: exp.Table) -> bool:
     """Whether the name is that of a WITH around it, rather than of a table."""
     if table.db:
         return False

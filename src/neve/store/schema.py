@@ -235,6 +235,38 @@ MIGRATIONS = (
             "CREATE TABLE alerts (event TEXT NOT NULL PRIMARY KEY, told_at TEXT NOT NULL)",
         ),
     ),
+    Migration(
+        version=5,
+        statements=(
+            """CREATE TABLE service_keys (
+                key_id TEXT NOT NULL PRIMARY KEY,
+                digest TEXT NOT NULL,
+                tenant TEXT,
+                role TEXT NOT NULL,
+                label TEXT,
+                requests_per_minute BIGINT NOT NULL,
+                created_at TEXT NOT NULL,
+                expires_at TEXT,
+                revoked_at TEXT
+            )""",
+            """CREATE TABLE service_log (
+                id {identity},
+                at TEXT NOT NULL,
+                key_id TEXT NOT NULL,
+                tenant TEXT,
+                role TEXT NOT NULL,
+                action TEXT NOT NULL,
+                target TEXT,
+                status INTEGER NOT NULL,
+                code TEXT,
+                request_id TEXT NOT NULL,
+                address TEXT NOT NULL,
+                duration_ms BIGINT NOT NULL
+            )""",
+            "CREATE INDEX service_log_by_time ON service_log (at)",
+            "CREATE INDEX service_log_by_key ON service_log (key_id, id)",
+        ),
+    ),
 )
 
 

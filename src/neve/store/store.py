@@ -10,6 +10,7 @@ from neve.database import Database, open_database
 from neve.model.runs import CompactionRecord, IngestionRecord
 from neve.store.claims import Claims
 from neve.store.dynamic import DynamicTables, RefreshHistory
+from neve.store.keys import Keys, ServiceLog
 from neve.store.leases import Leases
 from neve.store.logs import TableLog
 from neve.store.registry import Registry
@@ -38,6 +39,8 @@ class Store:
         self.refreshes = RefreshHistory(database)
         self.scans = OrphanScans(database)
         self.readers = Readers(database)
+        self.keys = Keys(database)
+        self.service_log = ServiceLog(database)
         self.claims = Claims(database)
         self.setbacks = Setbacks(database)
         self.workers = Workers(database)

@@ -16,8 +16,9 @@ from neve.plan.records import typed
 from neve.services.context import Context
 from neve.services.queries import run_sql
 from neve.sql.cleaning.words import VARIABLE
+from neve.sql.confining import confine
 from neve.sql.records import RowSql
-from neve.sql.statements import first_word, read_script
+from neve.sql.statements import Statement, first_word, read_script
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,25 +47,42 @@ def query(context: Context, request: Query) -> QueryAnswer:
     return _answer(records, began, warnings)
 
 
-def execute_sql(context: Context, request: ExecuteSql) -> QueryAnswer:
-    """One statement that reads; names without a namespace are those of the request."""
-    if len(read_script(request.sql)) != 1:
+def execute_sql(context: Context, request: ExecuteSql, *, confined: bool = False) -> QueryAnswer:
+    """One statement that reads; names without a namespace are those of the request.
+
+    Confined, it is a query, and all that it reads are tables of the request's tenant.
+    """
+    statement = check_reads(request.sql)
+    text = confine(statement.placed, request.place) if confined else request.sql
+    within = request.tenant_id if confined else None
+    began = time.monotonic()
+    with _deadline(context, request.timeout_ms):
+        frame = run_sql(context, text, namespace=request.place, parameters=request.params, files=False, within=within)
+        records = _records(frame, limit=MOST_ROWS + 1)
+    more = len(records) > MOST_ROWS
+    return _answer(records[:MOST_ROWS], began, [_MORE] if more else [])
+
+
+def check_reads(sql: str) -> Statement:
+    """The one statement of a text, which only looks, and not at the machine.
+
+    Raises:
+        InvalidInput: there are several, or one that Spark would put a setting into.
+        NeedsWrite: it is none that reads.
+    """
+    statements = read_script(sql)
+    if len(statements) != 1:
         raise InvalidInput("sql: one statement is taken at a time")
-    if first_word(request.sql) not in _READS:
+    if first_word(sql) not in _READS:
         raise NeedsWrite(
             f"sql: a statement that begins with {', '.join(_READS)} is taken",
             hint="use WRITE, UPDATE, DELETE, CREATE_TABLE…, or `neve sql` on the machine itself",
         )
-    if VARIABLE in request.sql:
+    if VARIABLE in sql:
         raise InvalidInput(
             f"sql: Spark would replace what follows {VARIABLE} by a setting of this machine", hint="give params"
         )
-    began = time.monotonic()
-    with _deadline(context, request.timeout_ms):
-        frame = run_sql(context, request.sql, namespace=request.place, parameters=request.params, files=False)
-        records = _records(frame, limit=MOST_ROWS + 1)
-    more = len(records) > MOST_ROWS
-    return _answer(records[:MOST_ROWS], began, [_MORE] if more else [])
+    return statements[0]
 
 
 def _snapshot(facts: TableFacts, moment: str) -> str:

@@ -24,14 +24,15 @@ from neve.services.operations import asking, changing, tables
 from neve.services.operations.counting import Writes
 
 
-def do(context: Context, writes: Writes, operation: Operation) -> Answer:  # noqa: PLR0912 - one case each
+def do(context: Context, writes: Writes, operation: Operation, *, confined: bool = False) -> Answer:  # noqa: PLR0912 - one case each
+    """`confined` is for a tenant, who sees nothing but its own: see `plan/permissions.permit`."""
     match operation:
         case CreateTable():
             return tables.create(context, operation)
         case ListTables():
             return tables.list_tables(context, operation)
         case DescribeTable():
-            return tables.describe(context, operation)
+            return tables.describe(context, operation, confined=confined)
         case DropTable():
             return tables.drop(context, operation)
         case DropNamespace():
@@ -41,7 +42,7 @@ def do(context: Context, writes: Writes, operation: Operation) -> Answer:  # noq
         case Query():
             return asking.query(context, operation)
         case ExecuteSql():
-            return asking.execute_sql(context, operation)
+            return asking.execute_sql(context, operation, confined=confined)
         case Write():
             return changing.write(context, writes, operation)
         case Update():

@@ -13,6 +13,7 @@ from neve.model.operation_answers import (
 )
 from neve.model.operations import Compact, CreateTable, DescribeTable, DropNamespace, DropTable, ListTables
 from neve.model.rewrites import CompactOptions
+from neve.plan.discretion import shown_properties
 from neve.plan.operations import described_partition, described_schema, own_properties, spec_of
 from neve.services.changes import create_table, drop_namespace
 from neve.services.context import Context
@@ -37,16 +38,17 @@ def list_tables(context: Context, request: ListTables) -> TableList:
     return TableList(tables=sorted(name.name for name in context.catalog.tables() if name.namespace == place))
 
 
-def describe(context: Context, request: DescribeTable) -> TableDescribed:
+def describe(context: Context, request: DescribeTable, *, confined: bool = False) -> TableDescribed:
     facts = context.catalog.facts(request.name)
     current = facts.current
+    properties = shown_properties(facts.properties) if confined else facts.properties
     return TableDescribed(
         table=request.table,
         namespace=request.namespace,
         tenant_id=request.tenant_id,
         columns=described_schema(facts),
         partition=described_partition(facts),
-        properties=dict(sorted(facts.properties.items())),
+        properties=dict(sorted(properties.items())),
         rows=live_rows(facts),
         files=current.total("data-files") if current else 0,
         bytes=current.total("files-size") if current else 0,

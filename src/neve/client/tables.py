@@ -1,0 +1,159 @@
+"""Tables and namespaces behind a service."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from neve.client.wire import Refusing, Wire, segment
+from neve.errors import InvalidInput, Unsupported
+from neve.model.compaction import CompactionReceipt
+from neve.model.health import TableHealth
+from neve.model.results import (
+    FileRow,
+    NamespaceRow,
+    PartitionRow,
+    PropertyRow,
+    Receipt,
+    ReferenceRow,
+    SnapshotRow,
+    TableDetails,
+    TableStatus,
+    TableSummary,
+    TrashRow,
+)
+from neve.model.retention import ExpireReceipt
+from neve.model.rewrites import RewriteReceipt
+from neve.model.units import format_duration
+
+
+class RemoteNamespaces(Refusing):
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def list(self) -> list[NamespaceRow]:
+        return [NamespaceRow.model_validate(row) for row in self._wire.ask("GET", "/namespaces")]
+
+    def create(self, name: str, *, if_not_exists: bool = False) -> NamespaceRow:
+        body = {"namespace": name, "if_not_exists": if_not_exists}
+        return NamespaceRow.model_validate(self._wire.ask("POST", "/namespaces", body))
+
+    def drop(self, name: str) -> NamespaceRow:
+        return NamespaceRow.model_validate(self._wire.ask("DELETE", f"/namespaces/{segment(name)}"))
+
+
+class RemoteTables(Refusing):
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def list(self, namespace: str | None = None) -> list[TableSummary]:
+        found = self._wire.ask("GET", "/tables", namespace=namespace)
+        return [TableSummary.model_validate(row) for row in found]
+
+    def create(self, name: str, schema: str | None = None, **words: Any) -> Receipt:
+        """As `lake.tables.create`, from columns alone: files are not sent."""
+        if schema is None:
+            raise InvalidInput(f"{name}: a service takes columns, not a file", hint="give --schema")
+        given = {key: value for key, value in words.items() if value not in (None, (), [], {}, False)}
+        return Receipt.model_validate(self._wire.ask("POST", "/tables", {"table": name, "schema": schema, **given}))
+
+    def undelete(self, name: str, *, new_name: str | None = None) -> Receipt:
+        found = self._wire.ask("POST", f"/tables/{segment(name)}/undelete", {"new_name": new_name})
+        return Receipt.model_validate(found)
+
+    def trash(self) -> builtins.list[TrashRow]:
+        return [TrashRow.model_validate(row) for row in self._wire.ask("GET", "/trash")]
+
+
+class RemoteTable(Refusing):
+    """One table, by its name."""
+
+    def __init__(self, wire: Wire, name: str) -> None:
+        self._wire = wire
+        self._path = f"/tables/{segment(name)}"
+
+    def show(self) -> TableDetails:
+        return TableDetails.model_validate(self._wire.ask("GET", self._path))
+
+    def status(self) -> TableStatus:
+        return TableStatus.model_validate(self._wire.ask("GET", f"{self._path}/status"))
+
+    def health(self) -> TableHealth:
+        return TableHealth.model_validate(self._wire.ask("GET", f"{self._path}/health"))
+
+    def history(self) -> list[SnapshotRow]:
+        return [SnapshotRow.model_validate(row) for row in self._wire.ask("GET", f"{self._path}/snapshots")]
+
+    def files(self) -> list[FileRow]:
+        return [FileRow.model_validate(row) for row in self._wire.ask("GET", f"{self._path}/files")]
+
+    def partitions(self) -> list[PartitionRow]:
+        return [PartitionRow.model_validate(row) for row in self._wire.ask("GET", f"{self._path}/partitions")]
+
+    def references(self) -> list[ReferenceRow]:
+        return [ReferenceRow.model_validate(row) for row in self._wire.ask("GET", f"{self._path}/references")]
+
+    def properties(self) -> list[PropertyRow]:
+        return [PropertyRow.model_validate(row) for row in self._wire.ask("GET", f"{self._path}/properties")]
+
+    def set(self, properties: Mapping[str, str]) -> Receipt:
+        return self._patched({"set": dict(properties)})
+
+    def unset(self, keys: Sequence[str]) -> Receipt:
+        return self._patched({"unset": list(keys)})
+
+    def _patched(self, body: Mapping[str, Any]) -> Receipt:
+        return Receipt.model_validate(self._wire.ask("PATCH", f"{self._path}/properties", body)[0])
+
+    def online(self) -> Receipt:
+        return self._receipt("online")
+
+    def offline(self) -> Receipt:
+        return self._receipt("offline")
+
+    def rename(self, new_name: str) -> Receipt:
+        return self._receipt("rename", {"to": new_name})
+
+    def tag(self, label: str, *, at: str | None = None) -> Receipt:
+        return self._receipt("tags", {"name": label, "at": at})
+
+    def delete_tag(self, label: str) -> Receipt:
+        return Receipt.model_validate(self._wire.ask("DELETE", f"{self._path}/tags/{segment(label)}"))
+
+    def rollback(self, to: str | int, *, dry_run: bool = False) -> Receipt:
+        return self._receipt("rollback", {"to": str(to), "dry_run": dry_run})
+
+    def plan_drop(self, *, force: bool = False, keep_data: bool = False) -> Receipt:
+        return self._dropped(force=force, keep_data=keep_data, dry_run=True)
+
+    def drop(self, *, force: bool = False, keep_data: bool = False) -> Receipt:
+        return self._dropped(force=force, keep_data=keep_data, dry_run=False)
+
+    def _dropped(self, *, force: bool, keep_data: bool, dry_run: bool) -> Receipt:
+        if keep_data:
+            raise Unsupported("a service does not forget a table and keep its files", hint="do it on its machine")
+        return Receipt.model_validate(self._wire.ask("DELETE", self._path, purge=force, dry_run=dry_run))
+
+    def compact(self, period: str | None = None, **words: Any) -> CompactionReceipt | RewriteReceipt:
+        """Waits until it is done."""
+        given = {key: value for key, value in words.items() if value not in (None, (), [], {}, False)}
+        body = given if period is None else {**given, "period": period}
+        kind = RewriteReceipt if period is None else CompactionReceipt
+        return kind.model_validate(self._wire.ask("POST", f"{self._path}/compact", body))
+
+    def expire(
+        self,
+        *,
+        older_than: timedelta | str | None = None,
+        retention_hours: float | None = None,
+        keep_last: int | None = None,
+        dry_run: bool = False,
+    ) -> ExpireReceipt:
+        age = format_duration(older_than) if isinstance(older_than, timedelta) else older_than
+        body = {"older_than": age, "retention_hours": retention_hours, "keep_last": keep_last, "dry_run": dry_run}
+        return ExpireReceipt.model_validate(self._wire.ask("POST", f"{self._path}/expire", body))
+
+    def _receipt(self, verb: str, body: Mapping[str, Any] | None = None) -> Receipt:
+        return Receipt.model_validate(self._wire.ask("POST", f"{self._path}/{verb}", body))

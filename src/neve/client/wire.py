@@ -1,0 +1,132 @@
+"""Requests to a service, and its problems as the errors that they were."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+from urllib.parse import quote, urlencode, urlsplit
+
+from neve.errors import InvalidInput, NeveError, Unreachable, Unsupported
+
+_PREFIX = "/api/v1"
+_WAIT, _PAUSE = 600.0, 0.05
+_ACCEPTED = 202
+
+
+class _NoDetours(urllib.request.HTTPRedirectHandler):
+    """A key is for the address that was given, and for none that its answer leads to."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+class Wire:
+    """One address and one key. Every request is a connection of its own."""
+
+    def __init__(self, url: str, key: str | None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+            raise InvalidInput(f"not the address of a service: {url}", hint="such as http://127.0.0.1:8080")
+        self.url = f"{parts.scheme}://{parts.netloc}"
+        self._key = key
+        self._opener = urllib.request.build_opener(_NoDetours())
+
+    def ask(self, verb: str, path: str, body: Mapping[str, Any] | None = None, **query: object) -> Any:
+        """What it answers; of long work, what its run came to."""
+        with self._open(verb, _PREFIX + path, body, query) as found:
+            told = json.load(found)
+            return told if found.status != _ACCEPTED else self._ended(str(told["run_id"]))
+
+    def lines(self, verb: str, path: str, body: Mapping[str, Any] | None = None, **query: object) -> Iterator[Any]:
+        """Rows as they come; the first request is made when the first row is asked for."""
+        with self._open(verb, _PREFIX + path, body, query) as found:
+            for line in found:
+                yield json.loads(line)
+
+    def operate(self, operation: Mapping[str, Any]) -> dict[str, Any]:
+        """An operation of document 003, and its answer; raises what went wrong."""
+        with self._open("POST", "/database", operation, {}) as found:
+            told: dict[str, Any] = json.load(found)
+            return told
+
+    def _ended(self, run_id: str) -> Any:
+        pause = _PAUSE
+        while True:
+            run = self.ask("GET", f"/runs/{run_id}")
+            if run["finished_at"] is not None:
+                break
+            time.sleep(pause)
+            pause = min(pause * 1.5, 2.0)
+        if run["state"] == "succeeded":
+            return run["result"]["answer"]
+        error = error_of({"code": run["error_code"] or "error", "message": run["error_message"] or run["state"]}, 500)
+        error.run_id = run_id
+        raise error
+
+    def _open(self, verb: str, path: str, body: Mapping[str, Any] | None, query: Mapping[str, object]) -> Any:
+        asked = urlencode({name: _word(value) for name, value in query.items() if value is not None})
+        request = urllib.request.Request(  # noqa: S310 - http and https alone: see __init__
+            f"{self.url}{path}{f'?{asked}' if asked else ''}",
+            method=verb,
+            data=json.dumps(body or {}).encode() if verb in ("POST", "PATCH") else None,
+            headers={"Content-Type": "application/json"},
+        )
+        if self._key is not None:
+            request.add_unredirected_header("Authorization", f"Bearer {self._key}")
+        try:
+            return self._opener.open(request, timeout=_WAIT)
+        except urllib.error.HTTPError as exc:
+            with exc:
+                _raise(exc)
+        except OSError as exc:
+            reason = getattr(exc, "reason", exc)
+            raise Unreachable(f"{self.url} does not answer: {reason}", hint="is `neve serve` running there?") from exc
+
+
+class Refusing:
+    """What a service does not do is refused by its name."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise Unsupported(f"a service does not do this: {name}", hint="do it on its machine, without --server")
+
+
+def segment(name: str) -> str:
+    """A name as a part of a path."""
+    return quote(name, safe="")
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _raise(found: urllib.error.HTTPError) -> NoReturn:
+    """A problem, or the error of an operation; else the status says what there is to say."""
+    try:
+        told = json.load(found)
+    except ValueError:
+        told = {}
+    if not isinstance(told, dict):
+        told = {}
+    inner = told.get("error")
+    if isinstance(inner, dict):
+        told = {**inner, "code": str(inner.get("code")).lower(), "hint": inner.get("suggestion")}
+    raise error_of(told, found.code) from found
+
+
+def error_of(told: Mapping[str, Any], status: int) -> NeveError:
+    """The error of our tree that has this code."""
+    kinds = {kind.code: kind for kind in reversed([*_tree(NeveError)])}
+    kind = kinds.get(str(told.get("code")), NeveError)
+    return kind(str(told.get("message") or f"the service answered {status}"), hint=told.get("hint"))
+
+
+def _tree(kind: type[NeveError]) -> Iterator[type[NeveError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _tree(below)

@@ -1,0 +1,203 @@
+"""`neve.client` and `--server`: what a service answers is what the lake would have said. No JVM."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.lake.lakes import Cli
+from tests.lake.serving import Client as Plain
+from tests.lake.serving import serving
+from tests.lake.test_rest import SAME, filled
+
+from neve.cli.options import REMOTE
+from neve.client import Client
+from neve.errors import (
+    AlreadyExists,
+    Forbidden,
+    InvalidInput,
+    JobFailed,
+    NeveError,
+    TableNotFound,
+    Unauthorized,
+    Unreachable,
+    Unsupported,
+)
+from neve.http import create_app
+from neve.lake import Lake, LakeTable
+
+__all__ = ["filled"]
+
+
+@pytest.fixture
+def url(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(lake, "warm_up", lambda: None)
+    with serving(create_app(lake)) as opened:
+        yield f"http://127.0.0.1:{opened.port}"
+
+
+def test_every_look_is_the_same_with_and_without_a_server(url: str, filled: Lake, cli: Cli) -> None:
+    for words in SAME.values():
+        if words[0] == "doctor":
+            continue
+        for form in ("table", "json"):
+            near, far = cli(*words, "-o", form), cli(*words, "-o", form, "--server", url)
+            assert (far.code, far.err) == (near.code, near.err), words
+            if "current_lag" not in near.out and "lag" not in near.out:
+                assert far.out == near.out, words
+
+
+def test_a_lake_can_be_worked_on_from_elsewhere(url: str, lake: Lake, cli: Cli) -> None:
+    def far(*words: str) -> Any:
+        said = cli(*words, "--server", url, "-o", "json")
+        assert said.code == 0, said
+        return json.loads(said.out)
+
+    assert far("table", "create", "raw.t", "--schema", "id bigint, v string", "--partition-by", "bucket(4, id)")[
+        "run_id"
+    ]
+    assert far("table", "set", "raw.t", "a=1")["action"] == "set"
+    assert far("table", "unset", "raw.t", "a")["action"] == "unset"
+    assert far("table", "offline", "raw.t")["action"] == "offline"
+    assert far("table", "rename", "raw.t", "raw.u")["table"]
+    assert far("compact", "raw.u")["reason"]["code"]
+    assert far("compact", "raw.u", "--dry-run")["action"] == "compact"
+    assert far("table", "delete", "raw.u", "--yes")["undo"] == "neve table undelete raw.u"
+    assert [row["table"] for row in far("table", "trash")] == ["raw.u"]
+    assert far("table", "undelete", "raw.u", "--as", "raw.w")["table"] == "raw.w"
+    assert far("namespace", "create", "x.y")["namespace"] == "x.y"
+    assert far("namespace", "drop", "x.y")["tables"] == 0
+    assert [row.table for row in lake.tables.list()] == ["raw.w"]
+
+
+def test_what_a_service_does_not_do_is_refused_by_its_name(url: str, cli: Cli, lake: Lake) -> None:
+    for words in (
+        ["init", "x"],
+        ["worker", "--once"],
+        ["serve"],
+        ["key", "list"],
+        ["config", "show"],
+        ["doctor"],
+        ["parquet", "fragmentation", "."],
+        ["delete", "t", "--where", "id = 1"],
+        ["table", "export", "t", "x"],
+        ["table", "ingest", "t", "x.csv", "--date", "2026-01-01"],
+        ["compact", "--all"],
+        ["table", "online", "--all"],
+        ["sql", "DELETE FROM t", "--write"],
+        ["sql", "DELETE FROM t"],
+    ):
+        assert cli(*words, "--server", url).code == 6, words
+    assert cli("table", "list", "--server", url, "--lake", str(lake.root)).code == 2
+    assert cli("table", "create", "t.yaml", "--server", url).code == 2
+    assert not (lake.root / "x").exists()
+
+
+def test_remote_commands_are_commands() -> None:
+    import typer
+
+    from neve.cli.app import app
+
+    tree = typer.main.get_command(app)
+    for command in REMOTE:
+        found: Any = tree
+        for word in command.split():
+            found = found.commands[word]
+
+
+def test_errors_are_those_of_the_lake(url: str, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(url)
+    client.tables.create("t", "id bigint")
+    with pytest.raises(AlreadyExists):
+        client.tables.create("t", "id bigint")
+    with pytest.raises(TableNotFound) as near:
+        lake.table("tt").show()
+    with pytest.raises(TableNotFound) as far:
+        client.table("tt").show()
+    assert (far.value.message, far.value.hint) == (near.value.message, near.value.hint)
+    with pytest.raises(TableNotFound):
+        client.operate({"operation": "QUERY", "table": "nope"})
+    assert client.operate({"operation": "LIST_TABLES"})["tables"] == ["t"]
+    with pytest.raises(Unsupported, match="export"):
+        client.table("t").export("x")
+    with pytest.raises(Unsupported, match="worker"):
+        client.worker()
+    with pytest.raises(NeveError, match="begins with"):
+        list(client.rows("DROP TABLE t"))
+
+    def fail(*_: object, **__: object) -> None:
+        raise JobFailed("lost", hint="look")
+
+    monkeypatch.setattr(LakeTable, "compact", fail)
+    with pytest.raises(JobFailed, match="lost") as told:
+        client.table("t").compact()
+    assert lake.runs.show(str(told.value.run_id)).state == "failed"
+
+
+def test_a_key_comes_from_the_environment_alone(
+    url: str, lake: Lake, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator, tenant = lake.keys.create(None, "reader"), lake.keys.create("acme", "admin")
+    with pytest.raises(Unauthorized):
+        Client(url).status()
+    with pytest.raises(Forbidden):
+        Client(url, tenant.key).status()
+    assert Client(url, operator.key).status() == []
+    assert Client(url, tenant.key).operate({"operation": "LIST_TABLES"})["tables"] == []
+    assert cli("status", "--server", url).code == 6
+    monkeypatch.setenv("NEVE_KEY", operator.key)
+    assert cli("status", "--server", url).code == 0
+    assert cli("table", "create", "t", "--schema", "id bigint", "--server", url).code == 6
+
+
+@pytest.mark.parametrize("address", ["", "localhost:8080", "ftp://x", "file:///etc/passwd", "http://x/y", "http://"])
+def test_only_addresses_of_services_are_taken(address: str) -> None:
+    with pytest.raises(InvalidInput):
+        Client(address)
+
+
+def test_nobody_there(cli: Cli) -> None:
+    said = cli("status", "--server", "http://127.0.0.1:9")
+    assert (said.code, "does not answer" in said.err) == (1, True)
+    with pytest.raises(Unreachable):
+        Client("http://127.0.0.1:9").status()
+
+
+def test_a_key_goes_nowhere_else() -> None:
+    """An answer that leads elsewhere is an error; nobody else sees the key."""
+    seen: list[str | None] = []
+
+    class Elsewhere(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.headers["Authorization"])
+            self.send_response(307)
+            self.send_header("Location", f"http://localhost:{server.server_port}/other")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Elsewhere)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with pytest.raises(NeveError, match="307"):
+            Client(f"http://127.0.0.1:{server.server_port}", "k").status()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert seen == ["Bearer k"]
+
+
+def test_the_plain_client_of_the_tests_agrees(url: str, filled: Lake) -> None:
+    """The models that the client reads are the bodies, whole."""
+    plain = Plain(int(url.rpartition(":")[2]))
+    client = Client(url)
+    assert [row.model_dump(mode="json") for row in client.tables.list()] == plain.get("/api/v1/tables").json
+    assert client.table("t").show().model_dump(mode="json") == plain.get("/api/v1/tables/t").json
+    assert client.dynamic("totals").show().model_dump(mode="json")["table"] == "default.totals"

@@ -1,0 +1,75 @@
+"""`/api/v1` over real Spark: rows as they come, and long work that goes on as a run."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.lake.serving import Answered, Client, serving
+
+from neve.http import create_app
+from neve.lake import Lake, LakeTable
+
+pytestmark = pytest.mark.spark
+API = "/api/v1"
+
+
+def ended(client: Client, found: Answered) -> Any:
+    assert found.status == 202, found.text
+    for _ in range(1200):
+        run = client.get(found.headers["location"]).json
+        if run["state"] != "running":
+            return run
+        time.sleep(0.1)
+    raise AssertionError("it goes on and on")
+
+
+def test_rows_and_runs(
+    spark_lake: Lake,
+    quick: SparkSession,
+    make_table: Callable[..., LakeTable],
+    cli: Callable[..., tuple[int, str, str]],
+    tmp_path: Path,
+) -> None:
+    table = make_table(rows="(1, 'a'), (2, NULL)")
+    name, place = str(table.name), ".".join(table.name.namespace)
+    first = table.history()[0].snapshot
+    with serving(create_app(spark_lake)) as client:
+        sql = f"SELECT id, id AS id, name, 0.10 AS d, array(name) AS l FROM {name} ORDER BY id"
+        found = client.post(f"{API}/sql", {"sql": sql})
+        assert (found.status, found.headers["content-type"]) == (200, "application/x-ndjson")
+        assert found.text == cli("sql", sql, "-o", "jsonl")[1]
+        many = client.post(f"{API}/sql", {"sql": "SELECT id FROM range(1000)", "limit": 600})
+        assert [json.loads(line)["id"] for line in many.text.splitlines()] == [*range(600)]
+        for wrong, status in (("SELECT nope", 404), (f"SELECT 1 / (id - 1) FROM {name} ORDER BY id", 502)):
+            failed = client.post(f"{API}/sql", {"sql": wrong})
+            assert (failed.status, failed.headers["content-type"]) == (status, "application/problem+json"), failed.text
+        file = client.post(f"{API}/sql", {"sql": "SELECT * FROM text.`/etc/hostname`"})
+        assert file.status >= 400
+
+        spark_lake.sql(f"INSERT INTO {table.name.sql} VALUES (3, 'c')", write=True)
+        changes = client.get(f"{API}/tables/{name}/changes?since={first}&columns=id")
+        assert changes.text == '{"id": 3, "_w": 1}\n'
+        assert client.get(f"{API}/tables/{name}/changes?since={table.history()[0].snapshot}").text == ""
+        as_of = {"sql": f"SELECT count(*) AS n FROM {name}", "as_of": str(first)}
+        assert client.post(f"{API}/sql", as_of).json == {"n": 2}
+
+        declared = f"CREATE DYNAMIC TABLE {place}.d TARGET_LAG = '1 hour' AS SELECT id FROM {name} WHERE id > 1"
+        made = ended(client, client.post(f"{API}/dynamic", {"sql": declared}))
+        assert [row["action"] for row in made["result"]["answer"]] == ["create", "refresh"]
+        again = ended(client, client.post(f"{API}/dynamic/refresh", {"names": [f"{place}.d"]}))
+        assert [row["refresh"] for row in again["result"]["answer"]] == ["NO_DATA"]
+        delivery = tmp_path / "in.csv"
+        delivery.write_text("id,name\n7,x\n")
+        spark_lake.tables.create(f"{place}.daily", "id bigint, name string, _ingest_date date")
+        loaded = ended(
+            client,
+            client.post(f"{API}/tables/{place}.daily/ingest", {"sources": [str(delivery)], "date": "2026-11-16"}),
+        )
+        assert (loaded["state"], loaded["error_message"]) == ("succeeded", None)
+        assert loaded["result"]["answer"]["rows_ingested"] == 1
