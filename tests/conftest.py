@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from neve.lake import Lake
 os.environ["TZ"] = "UTC"
 # A shell starts background jobs with Ctrl-C ignored; the tests of Ctrl-C need it, wherever the suite was started from.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Queries as trees are many small objects, none of them in the way: looking for garbage less often saves a twelfth.
+gc.set_threshold(50_000, 20, 100)
 # How busy the machine is proves nothing, and what is checked must not depend on luck where it decides whether work
 # lands: people's own runs search anew each time.
 settings.register_profile("neve", deadline=None, derandomize="CI" in os.environ)
