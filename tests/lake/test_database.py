@@ -15,8 +15,12 @@ from neve.http import create_app, lambda_handler, lambdas
 from neve.http.events import INVOCATIONS
 from neve.http.service import AT_ONCE, WAITING
 from neve.lake import Lake
+from neve.services.operations import writing
 
-FIELDS = {"fields": {"name": {"type": "string", "required": True}, "age": {"type": "integer"}}, "primary_key": ["name"]}
+FIELDS: dict[str, Any] = {
+    "fields": {"name": {"type": "string", "required": True}, "age": {"type": "integer"}},
+    "primary_key": ["name"],
+}
 
 
 @pytest.fixture
@@ -122,6 +126,35 @@ def test_what_is_wrong_is_named(client: Client) -> None:
     assert client.get("/database").status == 405
 
 
+def test_the_first_write_makes_the_table(client: Client, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its schema; a later one may say the same again, and nothing else. Rows are for tests/spark."""
+    written: list[int] = []
+    monkeypatch.setattr(writing, "append_rows", lambda _, batch: written.append(batch.most))
+    partition = {"partitions": [{"field": "age", "transform": "bucket", "num_buckets": 2}]}
+    words: dict[str, Any] = {"tenant_id": "acme", "table": "users", "records": [{"name": "a"}]}
+    made = {"schema": FIELDS, "partition": partition, "properties": {"compression": "gzip", "description": "people"}}
+    assert refused(ask(client, "WRITE", **words))[:2] == (404, "TABLE_NOT_FOUND")
+    for more in (made, {"schema": FIELDS}, made, {}):
+        assert client.do("WRITE", **words, **more)["records_written"] == 1
+    told = client.do("DESCRIBE_TABLE", tenant_id="acme", table="users")
+    fields = {name: {"required": False, **kind} for name, kind in FIELDS["fields"].items()}
+    assert (told["schema"], told["partition"]) == ({**FIELDS, "fields": fields}, partition)
+    assert [told["properties"][key] for key in ("write.parquet.compression-codec", "comment")] == ["gzip", "people"]
+    others: list[dict[str, Any]] = [
+        {"schema": {**FIELDS, "fields": {**FIELDS["fields"], "age": {"type": "long"}}}},
+        {"schema": {**FIELDS, "fields": {**FIELDS["fields"], "more": {"type": "long"}}}},
+        {"schema": {**FIELDS, "fields": {"name": FIELDS["fields"]["name"]}}},
+        {"schema": {**FIELDS, "primary_key": []}},
+        {"schema": FIELDS, "partition": {"partitions": []}},
+        {"schema": FIELDS, "properties": {"compression": "zstd"}},
+        {"schema": FIELDS, "properties": {"description": "others"}},
+    ]
+    for other in others:
+        assert refused(ask(client, "WRITE", **words, **other))[:2] == (422, "INVALID_INPUT"), other
+    assert refused(ask(client, "WRITE", **words, partition=partition))[:2] == (422, "VALIDATION_ERROR")
+    assert written == [1] * 4
+
+
 def test_only_json_is_taken(client: Client) -> None:
     """What a page of another site can send without asking first."""
     body = json.dumps({"operation": "LIST_TABLES"})
@@ -134,7 +167,7 @@ def test_only_json_is_taken(client: Client) -> None:
 def test_who_finds_no_place_is_told_to_come_again(client: Client, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     going = threading.Event()
 
-    def wait(*_: object) -> Any:
+    def wait(*_: object, **__: object) -> Any:
         going.wait()
         raise RuntimeError("gone")
 

@@ -25,7 +25,6 @@ def _refused(instead: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-_InCreate = Annotated[None, _refused("give it to CREATE_TABLE")]
 _WholeRecords = Annotated[None, _refused("give whole records: their primary key says which are meant")]
 
 
@@ -179,9 +178,30 @@ class Write(TableRequest):
     operation: Literal["WRITE"]
     records: Records
     mode: Literal["append", "overwrite", "upsert"] = "append"
-    columns: _InCreate = Field(None, alias="schema")
-    partition: _InCreate = None
-    properties: _InCreate = None
+    columns: SchemaSpec | None = Field(None, alias="schema", description="makes the table, where there is none")
+    partition: PartitionSpec | None = None
+    properties: TableProperties | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Write:
+        if self.columns is None and (self.partition or self.properties):
+            raise ValueError("partition and properties go with schema: they are for a table that is made")
+        return self
+
+    @property
+    def creation(self) -> CreateTable | None:
+        """The table that is to be there, where the request says what it is like."""
+        if self.columns is None:
+            return None
+        return CreateTable(
+            operation="CREATE_TABLE",
+            tenant_id=self.tenant_id,
+            namespace=self.namespace,
+            table=self.table,
+            schema=self.columns,
+            partition=self.partition,
+            properties=self.properties or TableProperties(),
+        )
 
 
 class Update(TableRequest):

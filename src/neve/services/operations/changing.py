@@ -19,6 +19,7 @@ from neve.plan.operations import needed_key
 from neve.plan.records import check_upsert, typed, typed_records, visible
 from neve.services.context import Context
 from neve.services.operations.once import OnceKey
+from neve.services.operations.tables import ensure
 from neve.services.operations.writing import Writes
 from neve.services.row_commits import Way, change_rows
 from neve.sql.records import DELETED_AT, RowSql
@@ -34,6 +35,8 @@ _LINEAGE_VERSION = 3
 def write(context: Context, writes: Writes, request: Write, key: OnceKey | None = None) -> Written:
     """Every record as it is, equal ones too; after `overwrite` there are no others."""
     number: int | None
+    if (asked := request.creation) is not None:
+        ensure(context, asked)
     if request.mode == "upsert":
         done = upsert_records(context, request.name, request.records)
         written = done.rows_inserted + done.rows_updated
