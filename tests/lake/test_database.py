@@ -104,7 +104,13 @@ def test_names_that_could_lead_elsewhere_are_refused(client: Client, words: dict
 
 def test_what_is_wrong_is_named(client: Client) -> None:
     assert refused(ask(client, "QUERY", table="nope"))[:2] == (404, "TABLE_NOT_FOUND")
-    assert refused(ask(client, "QUERY", table="t", limit=0)) == (422, "VALIDATION_ERROR", "limit")
+    for limit in (0, 100_001):
+        assert refused(ask(client, "QUERY", table="t", limit=limit)) == (422, "VALIDATION_ERROR", "limit")
+    having = ask(client, "QUERY", table="t", having=[{"field": "a", "operator": "eq", "value": 1}])
+    assert refused(having) == (422, "VALIDATION_ERROR", None)
+    assert having.json["error"]["message"] == "having needs group_by"
+    operator = ask(client, "QUERY", table="t", filters=[{"field": "a", "operator": "foo", "value": 1}])
+    assert refused(operator) == (422, "VALIDATION_ERROR", "filters[0].operator")
     join = ask(client, "QUERY", table="t", join={"table": "u"})
     assert refused(join) == (422, "VALIDATION_ERROR", "join")
     assert join.json["error"]["message"] == "join: not taken here; use EXECUTE_SQL"
