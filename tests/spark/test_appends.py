@@ -21,6 +21,7 @@ from neve.errors import CommitConflict, InvalidInput, JobFailed, TableNotFound
 from neve.lake import Lake, LakeTable
 from neve.model.operations import OPERATION
 from neve.model.results import Reason
+from neve.model.rewrites import DataEntry
 from neve.services.operations import appending
 from neve.services.specs import alterations_from_words
 
@@ -101,6 +102,43 @@ def _answered() -> list[dict[str, Any]]:
     found = [dict(record) for record in RECORDS]
     found[3]["home"] = {"state": "z" * 17, "geo": None}
     return found
+
+
+def test_partitions_are_as_spark_makes_them(
+    do: Do, table: LakeTable, spark_lake: Lake, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = (
+        "id bigint, i int, s string, at timestamp, wall timestamp_ntz, d date, d2 date, dec decimal(38,10), raw binary"
+    )
+    by = ["s", "bucket(5, id)", "bucket(3, dec)", "truncate(10, i)", "day(at)", "hour(wall)", "month(d)", "year(d2)"]
+    names = ("t", "oracle")
+    for name in names:
+        spark_lake.tables.create(f"{namespace}.{name}", schema, partition_by=[*by, "truncate(2, raw)"])
+    full = {
+        "i": -1,
+        "s": "a/b c=é",
+        "at": "1969-12-31T23:59:59.999999Z",
+        "wall": "1969-12-31T23:30:00",
+        "raw": "0a0b0c",
+    }
+    full |= {"d": "1582-10-04", "d2": "0001-01-01", "dec": "1234567890123456789012345678.0123456789"}
+    records: list[dict[str, Any]] = [{"id": n, **full, "s": f"{n % 2}"} for n in (1, 3, -(2**63))]
+    records += [{"id": 34, **full}, {"id": None}, {"id": 5, "s": "", "raw": "", "dec": "0", "i": 19}]
+    do("WRITE", records=records)
+    with monkeypatch.context() as patch:
+        patch.setattr(appending, "spark_needed", by_spark)
+        do("WRITE", "oracle", records=records)
+    tables = [spark_lake.table(f"{namespace}.{name}").name for name in names]
+    ours, theirs = ([*map(_part, spark_lake._context.catalog.table_files(name).data)] for name in tables)
+    assert sorted(ours, key=repr) == sorted(theirs, key=repr)
+    assert (len(ours) > 3, all(own_files(table))) == (True, True)
+    assert as_spark_reads(table) == as_spark_reads(spark_lake.table(f"{namespace}.oracle"))
+    found = do("QUERY", filters=[{"field": "s", "operator": "eq", "value": full["s"]}], projection=["id"])
+    assert found.records == [{"id": 34}]
+
+
+def _part(entry: DataEntry) -> tuple[object, ...]:
+    return entry.file.partition, entry.file.rows, entry.metrics.lower, entry.metrics.upper
 
 
 def test_a_table_that_is_changed_meanwhile_gets_what_fits_it(

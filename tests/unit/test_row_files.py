@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.conversions import to_bytes
+from pyiceberg.expressions.literals import literal
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import parse_transform
 from pyiceberg.types import PrimitiveType
 from pyiceberg.utils.truncate import truncate_upper_bound_binary_string, truncate_upper_bound_text_string
 
@@ -23,7 +26,8 @@ from neve.model.facts import TableFacts
 from neve.model.layout import SortField, Transform
 from neve.model.names import TableName
 from neve.model.types import field_from_iceberg
-from neve.plan.appends import MOST_ROWS, kept_metrics, spark_needed, with_defaults
+from neve.plan.appends import MOST_PARTITIONED, MOST_ROWS, kept_metrics, spark_needed, with_defaults
+from neve.plan.partition_values import partition_fields
 from neve.plan.value_bounds import value_bounds
 
 NAN = float("nan")
@@ -155,7 +159,12 @@ def test_metrics_are_kept_as_the_table_says() -> None:
     assert set(metrics.sizes) == {1, 2}
 
 
-def target(*fields: dict[str, Any], properties: dict[str, str] | None = None, **given: Any) -> AppendTarget:
+def target(
+    *fields: dict[str, Any],
+    properties: dict[str, str] | None = None,
+    spec: Sequence[tuple[str, int]] = (),
+    **given: Any,
+) -> AppendTarget:
     columns = tuple(field_from_iceberg(each) for each in fields)
     facts = TableFacts(
         **{
@@ -165,7 +174,11 @@ def target(*fields: dict[str, Any], properties: dict[str, str] | None = None, **
             "references": (), **given,
         }
     )  # fmt: skip
-    return AppendTarget(facts=facts, schema_id=0, spec_id=0, fields=fields)
+    return AppendTarget(facts=facts, schema_id=0, spec_id=0, spec=tuple(partitioned(spec)), fields=fields)
+
+
+def partitioned(spec: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+    return [{"transform": transform, "source-id": source, "name": f"p{source}"} for transform, source in spec]
 
 
 PLAIN = field(1, "long")
@@ -179,7 +192,12 @@ DAY = Transform("c1", "day")
         (target(PLAIN), 1, None),
         (target(PLAIN), MOST_ROWS, None),
         (target(PLAIN), MOST_ROWS + 1, "many_rows"),
-        (target(PLAIN, partition_by=(DAY,)), 1, "partitioned"),
+        (target(PLAIN, spec=[("bucket[4]", 1)]), MOST_PARTITIONED, None),
+        (target(PLAIN, spec=[("bucket[4]", 1)]), MOST_PARTITIONED + 1, "many_rows"),
+        (target(PLAIN, spec=[("void", 9)]), 1, None),
+        (target(PLAIN, spec=[("identity", 9)]), 1, "partitioned"),
+        (target(PLAIN, spec=[("day", 1)]), 1, "partitioned"),
+        (target(field(1, "double"), spec=[("identity", 1)]), 1, "partitioned"),
         (target(PLAIN, sort_by=(SortField(DAY, False, False),)), 1, "sorted"),
         (target(PLAIN, properties={"write.format.default": "PARQUET", "write.wap.enabled": "false"}), 1, None),
         (target(PLAIN, properties={"write.format.default": "orc"}), 1, "property"),
@@ -204,3 +222,48 @@ def test_columns_that_a_record_does_not_name_get_their_default() -> None:
     assert with_defaults(fields, {"i": 1}) == {"i": 1, "d": "2026-01-02"}
     assert with_defaults(fields, {"d": None, "s": {}}) == {"d": None, "s": {"n": 4}}
     assert with_defaults(fields, {"d": "x", "s": None}) == {"d": "x", "s": None}
+
+
+ISO: dict[str, Any] = {
+    "date": date.fromisoformat,
+    "timestamp": datetime.fromisoformat,
+    "timestamptz": datetime.fromisoformat,
+}
+TRANSFORMS = ("identity", "bucket[7]", "truncate[3]", "year", "month", "day", "hour")
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_partitions_are_pyiceberg_s(kind: str) -> None:
+    """Values that PyIceberg computes, told in Iceberg's JSON; days are dates there."""
+    schema = Schema.model_validate({"type": "struct", "fields": [field(1, kind)]})
+    iceberg = schema.fields[0].field_type
+    held = 0
+    for name in TRANSFORMS:
+        transform = parse_transform(name)
+        computed = partition_fields(partitioned([(name, 1)]), [field(1, kind)])
+        if not transform.can_transform(iceberg) or (kind in ("float", "double")) or (name, kind) == ("hour", "date"):
+            assert computed is None, name
+            continue
+        assert computed is not None, name
+        (compute,) = computed
+        assert compute({"c1": None}) is None
+        apply = transform.transform(iceberg)
+        for value in VALUES[kind]:
+            raw = literal(value).to(iceberg).value if not isinstance(value, bytes) else value
+            expected, found = apply(raw), compute({"c1": value})
+            if name in ("identity", "truncate[3]"):
+                back = (
+                    ISO[kind](found)
+                    if kind in ISO
+                    else bytes.fromhex(str(found))
+                    if isinstance(value, bytes)
+                    else found
+                )
+                expected = value if name == "identity" else expected
+                assert back == (f"{expected:f}" if isinstance(expected, Decimal) else expected), (name, value)
+            elif name == "day":
+                assert date.fromisoformat(str(found)).toordinal() - date(1970, 1, 1).toordinal() == expected
+            else:
+                assert found == expected, (name, value)
+            held += 1
+    assert held or kind in ("float", "double")

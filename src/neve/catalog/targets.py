@@ -14,10 +14,12 @@ def append_target(name: TableName, loaded: Loaded) -> AppendTarget:
     try:
         wanted = int(metadata["current-schema-id"])
         schema = next(schema for schema in metadata["schemas"] if schema["schema-id"] == wanted)
+        spec = next(spec for spec in metadata["partition-specs"] if spec["spec-id"] == metadata["default-spec-id"])
         return AppendTarget(
             facts=table_facts(name, loaded.location, metadata),
             schema_id=wanted,
             spec_id=int(metadata["default-spec-id"]),
+            spec=tuple(spec["fields"]),
             fields=tuple(schema["fields"]),
         )
     except (KeyError, StopIteration, TypeError, ValueError) as exc:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,15 @@ FieldJson = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendTarget:
-    """What a writer of new rows knows of a table. Rows made for it fit as long as its `standing` is the same."""
+    """What a writer of new rows knows of a table; `spec` are the fields that it is partitioned by now.
+
+    Rows made for it fit as long as its `standing` is the same.
+    """
 
     facts: TableFacts
     schema_id: int
     spec_id: int
+    spec: tuple[FieldJson, ...]
     fields: tuple[FieldJson, ...]
 
     @property
@@ -39,3 +43,8 @@ class Standing:
     schema_id: int
     spec_id: int
     properties: Mapping[str, str]
+
+    @property
+    def key(self) -> Hashable:
+        """The same for the same standing."""
+        return self.uuid, self.schema_id, self.spec_id, tuple(sorted(self.properties.items()))

@@ -12,9 +12,13 @@ from typing import Any
 
 from neve.model.appends import AppendTarget, FieldJson
 from neve.model.results import Reason
+from neve.plan.partition_values import partition_fields
 
 MOST_ROWS = 10_000
 """Of a file that this process writes: it stays small, and is made in the time of a commit."""
+
+MOST_PARTITIONED = 500
+"""The same where each row may need a file of its own."""
 
 _TYPES = re.compile(
     r"(boolean|int|long|float|double|string|binary|date|timestamp|timestamptz"
@@ -53,8 +57,10 @@ def spark_needed(target: AppendTarget, rows: int) -> Reason | None:
     facts = target.facts
     if rows > MOST_ROWS:
         return Reason(code="many_rows", detail=f"more than {MOST_ROWS:,} rows")
-    if facts.partition_by:
-        return Reason(code="partitioned", detail="the table is partitioned")
+    if target.spec and rows > MOST_PARTITIONED:
+        return Reason(code="many_rows", detail=f"more than {MOST_PARTITIONED:,} rows of a partitioned table")
+    if partition_fields(target.spec, target.fields) is None:
+        return Reason(code="partitioned", detail="the table is partitioned in a way that only Spark writes")
     if facts.sort_by:
         return Reason(code="sorted", detail="the table is sorted")
     for key, plain in _NOT_OURS.items():
@@ -64,10 +70,10 @@ def spark_needed(target: AppendTarget, rows: int) -> Reason | None:
         return Reason(code="bloom_filters", detail="the table has Bloom filters")
     if facts.properties.get(_CODEC, "zstd").lower() not in CODECS:
         return Reason(code="codec", detail=f"{facts.properties[_CODEC]} is a codec that only Spark writes")
-    found = list(leaves(target.fields))
-    if len(found) > _COLUMNS_WITH_METRICS:
+    columns = list(leaves(target.fields))
+    if len(columns) > _COLUMNS_WITH_METRICS:
         return Reason(code="many_columns", detail=f"more than {_COLUMNS_WITH_METRICS} columns")
-    for leaf in found:
+    for leaf in columns:
         if not _TYPES.match(leaf.type):
             return Reason(code="type", detail=f"{leaf.path} is a {leaf.type}")
     if (name := _shared_name(target.fields)) is not None:

@@ -65,12 +65,17 @@ def encode(kind: str, value: Any) -> bytes:
             return _decimal(value)
 
 
-def _decimal(value: Decimal) -> bytes:
-    """The number without its point, in as few bytes as hold it and its sign."""
+def unscaled(value: Decimal) -> int:
+    """The number without its point, however many digits it has."""
     sign, digits, _ = value.as_tuple()
-    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
-    bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length() + 1
-    return unscaled.to_bytes((bits + 7) // 8, "big", signed=True)
+    return int("".join(map(str, digits))) * (-1 if sign else 1)
+
+
+def _decimal(value: Decimal) -> bytes:
+    """In as few bytes as hold it and its sign."""
+    number = unscaled(value)
+    bits = (number if number >= 0 else ~number).bit_length() + 1
+    return number.to_bytes((bits + 7) // 8, "big", signed=True)
 
 
 def _order(kind: str) -> Callable[[Any], Any]:

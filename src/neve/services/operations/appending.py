@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from pydantic import JsonValue
 
 from neve.errors import CommitConflict, NeveError, StalePlan
 from neve.files.row_files import row_file
 from neve.model.appends import AppendTarget
-from neve.model.changes import LiveFile
+from neve.model.changes import LiveFile, PartitionValue
 from neve.model.facts import TableFacts
 from neve.plan.appends import spark_needed
+from neve.plan.partition_values import partition_fields
 from neve.services.context import Context
 from neve.services.deletion import look_again
 from neve.services.look import RUN_ID
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from neve.engine.data_files import NewFile
 
 Row = dict[str, Any]
+Partition = tuple[PartitionValue, ...]
 Claim = Callable[[str], Sequence[Row]]
 """Hears the run's id before anything is written, and gives the rows; perhaps fewer than were announced."""
 
@@ -88,31 +92,44 @@ def _run(context: Context, batch: Batch, before: int | None, *, overwrite: bool)
 
 
 def _commit(context: Context, append: Append, target: AppendTarget, rows: Sequence[Row], run_id: str) -> None:
-    new = _written(context, target, rows)
+    new = [_written(context, target, part, own) for part, own in _partitions(target, rows).items()]
     try:
-        made = append.commit([new], {RUN_ID: run_id})
+        made = append.commit(new, {RUN_ID: run_id})
     except NeveError:
-        # The answer was lost, and the commit perhaps not: the file stays, for whoever cleans up.
+        # The answer was lost, and the commit perhaps not: the files stay, for whoever cleans up.
         if not _is_made(context, target, run_id):
             raise
     else:
         if not made:
-            context.catalog.files.remove(new.file.path)
+            context.catalog.files.remove_all([each.file.path for each in new])
             raise CommitConflict(f"{target.facts.name} is being written to all the time", hint="try again later")
 
 
-def _written(context: Context, target: AppendTarget, rows: Sequence[Row]) -> NewFile:
+def _partitions(target: AppendTarget, rows: Sequence[Row]) -> dict[Partition, list[Row]]:
+    """The rows of each partition; a file holds those of one."""
+    fields = partition_fields(target.spec, target.fields) or []
+    found: dict[Partition, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[tuple(compute(row) for compute in fields)].append(row)
+    return found
+
+
+def _written(context: Context, target: AppendTarget, partition: Partition, rows: Sequence[Row]) -> NewFile:
     from neve.engine.data_files import NewFile
 
     made = row_file(target.fields, rows, target.facts.properties)
-    path = f"{target.facts.location.rstrip('/')}/data/{uuid.uuid4()}-neve.parquet"
+    folder = "".join(
+        f"{quote(field['name'], safe='')}={quote(str(value), safe='')}/"
+        for field, value in zip(target.spec, partition, strict=True)
+    )
+    path = f"{target.facts.location.rstrip('/')}/data/{folder}{uuid.uuid4()}-neve.parquet"
     context.catalog.files.write_new(path, made.content)
     file = LiveFile(
         content="data",
         path=path,
         format="parquet",
         spec_id=target.spec_id,
-        partition=(),
+        partition=partition,
         rows=made.rows,
         bytes=len(made.content),
         sequence=0,

@@ -85,7 +85,7 @@ class Writes:
         if request.mode == "overwrite":
             commit([pending])
         else:
-            self._groups.write((facts.uuid, target.schema_id), pending, commit)
+            self._groups.write(target.standing.key, pending, commit)
         return facts, pending.number
 
 
