@@ -143,6 +143,20 @@ def test_a_row_that_is_updated_often_is_one_row(do: Callable[..., Any]) -> None:
     before = [do("QUERY", filters=where("id", 1), as_of=snapshot)["records"] for snapshot in seen]
     assert [rows[0]["price"] for rows in before] == ["999.99", "899.99", "799.99"]
     assert [len(rows) for rows in before] == [1, 1, 1]
+    net = do("QUERY", between_times=[seen[0], do("DESCRIBE_TABLE")["snapshot"]], sort=[{"field": "_w"}])["records"]
+    first, last = (
+        {"id": 1, "price": "999.99", "stock": 5, "_w": -1},
+        {"id": 1, "price": "799.99", "stock": 100, "_w": 1},
+    )
+    assert net == [first, last]
+    do("DELETE", filters=where("id", 2))
+    gone = {"projection": ["id", "_w"], "filters": where("_w", 0, "lt")}
+    now = do("DESCRIBE_TABLE")["snapshot"]
+    assert do("QUERY", between_times=[seen[2], now], **gone, sort=[{"field": "id"}])["records"] == [
+        {"id": 1, "_w": -1},
+        {"id": 2, "_w": -1},
+    ]
+    assert do("QUERY", between_times=[now, now])["records"] == []
 
 
 def test_compaction_takes_what_it_is_told_to(do: Callable[..., Any]) -> None:

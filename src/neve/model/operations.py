@@ -12,6 +12,7 @@ from neve.model.queries import Aggregation, Filter, Name, Projection, Sort, Word
 
 MOST_ROWS = 100_000
 Records = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_ROWS)]
+Moment = str | int
 Filters = Annotated[list[Filter], Field(min_length=1)]
 
 
@@ -153,9 +154,11 @@ class Query(TableRequest):
     timeout_ms: int | None = Field(None, ge=1)
     explain: bool = Field(False, description="how it would be done, instead of doing it")
     include_deleted: bool = False
-    as_of: str | int | None = Field(None, description="a time, a snapshot or a tag")
+    as_of: Moment | None = Field(None, description="a time, a snapshot or a tag")
     join: Annotated[None, _refused("use EXECUTE_SQL")] = None
-    between_times: Annotated[None, _refused("ask twice with as_of, or see neve table changes")] = None
+    between_times: tuple[Moment, Moment] | None = Field(
+        None, description="net changes between two moments: `_w` rows came, or went where it is below 0"
+    )
     skip_versioning: Annotated[None, _refused("rows have no hidden versions: as_of reads earlier ones")] = None
 
     @model_validator(mode="after")
@@ -164,6 +167,8 @@ class Query(TableRequest):
             raise ValueError("having needs group_by")
         if self.projection and (self.aggregations or self.group_by):
             raise ValueError("projection does not go with group_by: its fields and the aggregations are answered")
+        if self.as_of is not None and self.between_times is not None:
+            raise ValueError("as_of does not go with between_times, which names two moments")
         return self
 
 
