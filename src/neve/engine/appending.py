@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from neve.engine.classes import json_mapper
 from neve.engine.data_files import NewFile, parsed_tasks
 from neve.engine.errors import has_lost, translated
 from neve.engine.session import use_in_thread
@@ -30,7 +31,7 @@ class Append:
     def standing(self) -> Standing:
         with translated():
             metadata = self._target.operations().current()
-            properties = self._java.org.apache.iceberg.util.JsonUtil.mapper().writeValueAsString(metadata.properties())
+            properties = json_mapper(self._java).writeValueAsString(metadata.properties())
             return Standing(
                 uuid=str(metadata.uuid()),
                 schema_id=int(metadata.currentSchemaId()),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from neve.engine.changes.staged import file_json
+from neve.engine.classes import json_mapper, static
 from neve.model.changes import LiveFile
 from neve.model.rewrites import FileMetrics
 
@@ -27,7 +28,6 @@ class NewFile:
 
 def parsed_tasks(java: Any, table: Any, files: Sequence[LiveFile | NewFile]) -> Any:
     """A Java list of scan tasks, each of one of these files of an Iceberg table."""
-    iceberg = java.org.apache.iceberg
     listed = [
         {
             "data-file": new_file_json(file) if isinstance(file, NewFile) else file_json(file),
@@ -36,9 +36,10 @@ def parsed_tasks(java: Any, table: Any, files: Sequence[LiveFile | NewFile]) -> 
         }
         for file in files
     ]
-    node = iceberg.util.JsonUtil.mapper().readTree(json.dumps({"file-scan-tasks": listed}))
-    deletes = java.java.util.ArrayList()
-    return iceberg.rest.TableScanResponseParser.parseFileScanTasks(node, deletes, table.specs(), True)
+    node = json_mapper(java).readTree(json.dumps({"file-scan-tasks": listed}))
+    deletes = static(java, "java.util.Collections", "emptyList")()
+    parse = static(java, "org.apache.iceberg.rest.TableScanResponseParser", "parseFileScanTasks")
+    return parse(node, deletes, table.specs(), True)
 
 
 def new_file_json(new: NewFile) -> dict[str, Any]:
