@@ -111,9 +111,21 @@ def test_what_is_wrong_is_named(client: Client) -> None:
     assert having.json["error"]["message"] == "having needs group_by"
     operator = ask(client, "QUERY", table="t", filters=[{"field": "a", "operator": "foo", "value": 1}])
     assert refused(operator) == (422, "VALIDATION_ERROR", "filters[0].operator")
-    join = ask(client, "QUERY", table="t", join={"table": "u"})
-    assert refused(join) == (422, "VALIDATION_ERROR", "join")
-    assert join.json["error"]["message"] == "join: not taken here; use EXECUTE_SQL"
+    versions = ask(client, "QUERY", table="t", skip_versioning=True)
+    assert refused(versions) == (422, "VALIDATION_ERROR", "skip_versioning")
+    told = "skip_versioning: not taken here; rows have no hidden versions: as_of reads earlier ones"
+    assert versions.json["error"]["message"] == told
+    made = ask(client, "CREATE_TABLE", table="j", schema=FIELDS)
+    assert made.status == 200
+    on = [{"left_field": "name", "right_field": "name"}]
+    for field, join in (
+        ("nope", {"table": "nope", "on": on}),
+        ("age", {"table": "j", "alias": "age", "on": on}),
+        ("other", {"table": "j", "on": [{"left_field": "other", "right_field": "name"}]}),
+        ("other", {"table": "j", "on": [{"left_field": "name", "right_field": "other"}]}),
+    ):
+        found = ask(client, "QUERY", table="j", join=[join])
+        assert (found.status in (404, 422), field in found.json["error"]["message"]) == (True, True), join
     unknown = ask(client, "QUERY", table="t", fliters=[])
     assert refused(unknown) == (422, "VALIDATION_ERROR", "fliters")
     value = ask(client, "QUERY", table="t", filters=[{"field": "a", "operator": "like", "value": 1}])

@@ -324,6 +324,20 @@ def test_questions_are_answered(client: Client, namespace: str) -> None:
     assert len(ask(projection=["g"], distinct=True)["records"]) == 4
     assert len(ask(filters=where("g", "_", "like"))["records"]) == 9
     assert "BatchScan" in ask(explain=True)["plan"]
+    names = {"fields": {"g": {"type": "string"}, "name": {"type": "string"}}}
+    client.do("CREATE_TABLE", namespace=namespace, table="names", schema=names)
+    known = [{"g": "a", "name": "A"}, {"g": "b", "name": "B"}, {"g": "c", "name": "gone"}, {"g": "z", "name": "Z"}]
+    client.do("WRITE", namespace=namespace, table="names", records=known)
+    client.do("DELETE", namespace=namespace, table="names", filters=where("g", "c"))
+    on = [{"left_field": "g", "right_field": "g"}]
+    by_name = [{"field": "names.name", "nulls_first": True}, {"field": "id", "nulls_first": True}]
+    for kind, expected in (("inner", "AAABBB"), ("left", "----AAABBB"), ("full", "----AAABBBZ"), ("right", "AAABBBZ")):
+        joined = ask(join=[{"table": "names", "type": kind, "on": on}], projection=["id", "names.name"], sort=by_name)
+        assert "".join(row["names.name"] or "-" for row in joined["records"]) == expected
+    whole = ask(join=[{"table": "names", "alias": "n", "on": on}], filters=where("n.name", "B"), sort=[{"field": "id"}])
+    assert whole["records"][0] == {**records[1], "at": "2026-02-03T04:05:06+00:00", "n": {"g": "b", "name": "B"}}
+    counted = ask(join=[{"table": "names", "type": "cross"}], aggregations=[{"function": "count"}])
+    assert counted["records"] == [{"count": 30}]
     late = client.post(
         "/database", {"operation": "QUERY", "namespace": namespace, "table": "q", "as_of": "2020-01-01T00:00Z"}
     )

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
 
 from neve.errors import InvalidName
 from neve.model.names import CATALOG, Namespace, TableName, check_part, parse_namespace, quote
-from neve.model.queries import Aggregation, Filter, Name, Projection, Sort, Words
+from neve.model.queries import Aggregation, Filter, Join, Name, Projection, Sort, Words
 
 MOST_ROWS = 100_000
 Records = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_ROWS)]
@@ -57,7 +57,11 @@ class TableRequest(Request):
 
     @property
     def name(self) -> TableName:
-        return TableName(self.place, _check_name(self.table, what="table"))
+        return self.beside(self.table)
+
+    def beside(self, table: str) -> TableName:
+        """A table of the same namespace."""
+        return TableName(self.place, _check_name(table, what="table"))
 
 
 class FieldSpec(Words):
@@ -155,7 +159,7 @@ class Query(TableRequest):
     explain: bool = Field(False, description="how it would be done, instead of doing it")
     include_deleted: bool = False
     as_of: Moment | None = Field(None, description="a time, a snapshot or a tag")
-    join: Annotated[None, _refused("use EXECUTE_SQL")] = None
+    join: list[Join] = Field([], description="tables of the same namespace, one after the other")
     between_times: tuple[Moment, Moment] | None = Field(
         None, description="net changes between two moments: `_w` rows came, or went where it is below 0"
     )
@@ -169,6 +173,8 @@ class Query(TableRequest):
             raise ValueError("projection does not go with group_by: its fields and the aggregations are answered")
         if self.as_of is not None and self.between_times is not None:
             raise ValueError("as_of does not go with between_times, which names two moments")
+        if self.join and (self.as_of is not None or self.between_times is not None):
+            raise ValueError("join reads tables as they are now: as_of and between_times do not go with it")
         return self
 
 

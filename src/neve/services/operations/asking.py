@@ -22,6 +22,7 @@ from neve.services.queries import run_sql
 from neve.services.row_changes import changes_between
 from neve.sql.cleaning.words import VARIABLE
 from neve.sql.confining import confine
+from neve.sql.joins import Side, joined, joined_columns
 from neve.sql.records import RowSql
 from neve.sql.statements import Statement, first_word, read_script
 
@@ -54,7 +55,7 @@ def _asked(context: Context, facts: TableFacts, request: Query) -> Iterator[Data
     """The answer, not read yet."""
     if request.between_times is None:
         as_of = None if request.as_of is None else _snapshot(facts, str(request.as_of))
-        text = RowSql(facts.columns, typed).select(request.name.sql, request)
+        text = _joined(context, facts, request) if request.join else _plain(facts, request)
         yield run_sql(context, text, as_of=as_of, namespace=request.name.namespace)
         return
     from neve.engine.records import asked_of
@@ -67,6 +68,18 @@ def _asked(context: Context, facts: TableFacts, request: Query) -> Iterator[Data
         rows = RowSql((*facts.columns, Field(WEIGHT, Primitive("long"))), typed)
         with asked_of(frame, lambda name: rows.select(name, request)) as found:
             yield found
+
+
+def _plain(facts: TableFacts, request: Query) -> str:
+    return RowSql(facts.columns, typed).select(request.name.sql, request)
+
+
+def _joined(context: Context, facts: TableFacts, request: Query) -> str:
+    names = [request.beside(join.table) for join in request.join]
+    sides = [Side(name.sql, context.catalog.facts(name).columns) for name in names]
+    base, joins = Side(request.name.sql, facts.columns), list(zip(request.join, sides, strict=True))
+    rows = RowSql(joined_columns(base, joins), typed)
+    return rows.select(joined(base, joins, include_deleted=request.include_deleted), request)
 
 
 def execute_sql(context: Context, request: ExecuteSql, *, confined: bool = False) -> QueryAnswer:
