@@ -15,8 +15,12 @@ from neve.http import create_app, lambda_handler, lambdas
 from neve.http.events import INVOCATIONS
 from neve.http.service import AT_ONCE, WAITING
 from neve.lake import Lake
+from neve.services.operations import writing
 
-FIELDS = {"fields": {"name": {"type": "string", "required": True}, "age": {"type": "integer"}}, "primary_key": ["name"]}
+FIELDS: dict[str, Any] = {
+    "fields": {"name": {"type": "string", "required": True}, "age": {"type": "integer"}},
+    "primary_key": ["name"],
+}
 
 
 @pytest.fixture
@@ -100,10 +104,28 @@ def test_names_that_could_lead_elsewhere_are_refused(client: Client, words: dict
 
 def test_what_is_wrong_is_named(client: Client) -> None:
     assert refused(ask(client, "QUERY", table="nope"))[:2] == (404, "TABLE_NOT_FOUND")
-    assert refused(ask(client, "QUERY", table="t", limit=0)) == (422, "VALIDATION_ERROR", "limit")
-    join = ask(client, "QUERY", table="t", join={"table": "u"})
-    assert refused(join) == (422, "VALIDATION_ERROR", "join")
-    assert join.json["error"]["message"] == "join: not taken here; use EXECUTE_SQL"
+    for limit in (0, 100_001):
+        assert refused(ask(client, "QUERY", table="t", limit=limit)) == (422, "VALIDATION_ERROR", "limit")
+    having = ask(client, "QUERY", table="t", having=[{"field": "a", "operator": "eq", "value": 1}])
+    assert refused(having) == (422, "VALIDATION_ERROR", None)
+    assert having.json["error"]["message"] == "having needs group_by"
+    operator = ask(client, "QUERY", table="t", filters=[{"field": "a", "operator": "foo", "value": 1}])
+    assert refused(operator) == (422, "VALIDATION_ERROR", "filters[0].operator")
+    versions = ask(client, "QUERY", table="t", skip_versioning=True)
+    assert refused(versions) == (422, "VALIDATION_ERROR", "skip_versioning")
+    told = "skip_versioning: not taken here; rows have no hidden versions: as_of reads earlier ones"
+    assert versions.json["error"]["message"] == told
+    made = ask(client, "CREATE_TABLE", table="j", schema=FIELDS)
+    assert made.status == 200
+    on = [{"left_field": "name", "right_field": "name"}]
+    for field, join in (
+        ("nope", {"table": "nope", "on": on}),
+        ("age", {"table": "j", "alias": "age", "on": on}),
+        ("other", {"table": "j", "on": [{"left_field": "other", "right_field": "name"}]}),
+        ("other", {"table": "j", "on": [{"left_field": "name", "right_field": "other"}]}),
+    ):
+        found = ask(client, "QUERY", table="j", join=[join])
+        assert (found.status in (404, 422), field in found.json["error"]["message"]) == (True, True), join
     unknown = ask(client, "QUERY", table="t", fliters=[])
     assert refused(unknown) == (422, "VALIDATION_ERROR", "fliters")
     value = ask(client, "QUERY", table="t", filters=[{"field": "a", "operator": "like", "value": 1}])
@@ -122,6 +144,35 @@ def test_what_is_wrong_is_named(client: Client) -> None:
     assert client.get("/database").status == 405
 
 
+def test_the_first_write_makes_the_table(client: Client, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its schema; a later one may say the same again, and nothing else. Rows are for tests/spark."""
+    written: list[int] = []
+    monkeypatch.setattr(writing, "append_rows", lambda _, batch: written.append(batch.most))
+    partition = {"partitions": [{"field": "age", "transform": "bucket", "num_buckets": 2}]}
+    words: dict[str, Any] = {"tenant_id": "acme", "table": "users", "records": [{"name": "a"}]}
+    made = {"schema": FIELDS, "partition": partition, "properties": {"compression": "gzip", "description": "people"}}
+    assert refused(ask(client, "WRITE", **words))[:2] == (404, "TABLE_NOT_FOUND")
+    for more in (made, {"schema": FIELDS}, made, {}):
+        assert client.do("WRITE", **words, **more)["records_written"] == 1
+    told = client.do("DESCRIBE_TABLE", tenant_id="acme", table="users")
+    fields = {name: {"required": False, **kind} for name, kind in FIELDS["fields"].items()}
+    assert (told["schema"], told["partition"]) == ({**FIELDS, "fields": fields}, partition)
+    assert [told["properties"][key] for key in ("write.parquet.compression-codec", "comment")] == ["gzip", "people"]
+    others: list[dict[str, Any]] = [
+        {"schema": {**FIELDS, "fields": {**FIELDS["fields"], "age": {"type": "long"}}}},
+        {"schema": {**FIELDS, "fields": {**FIELDS["fields"], "more": {"type": "long"}}}},
+        {"schema": {**FIELDS, "fields": {"name": FIELDS["fields"]["name"]}}},
+        {"schema": {**FIELDS, "primary_key": []}},
+        {"schema": FIELDS, "partition": {"partitions": []}},
+        {"schema": FIELDS, "properties": {"compression": "zstd"}},
+        {"schema": FIELDS, "properties": {"description": "others"}},
+    ]
+    for other in others:
+        assert refused(ask(client, "WRITE", **words, **other))[:2] == (422, "INVALID_INPUT"), other
+    assert refused(ask(client, "WRITE", **words, partition=partition))[:2] == (422, "VALIDATION_ERROR")
+    assert written == [1] * 4
+
+
 def test_only_json_is_taken(client: Client) -> None:
     """What a page of another site can send without asking first."""
     body = json.dumps({"operation": "LIST_TABLES"})
@@ -134,7 +185,7 @@ def test_only_json_is_taken(client: Client) -> None:
 def test_who_finds_no_place_is_told_to_come_again(client: Client, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     going = threading.Event()
 
-    def wait(*_: object) -> Any:
+    def wait(*_: object, **__: object) -> Any:
         going.wait()
         raise RuntimeError("gone")
 

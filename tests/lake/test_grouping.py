@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from neve.services.operations import grouping
-from neve.services.operations.grouping import Groups, Row
+from neve.services.operations.grouping import Groups, Pending
 
 
 class Table:
@@ -21,20 +22,20 @@ class Table:
         self.error: Exception | None = None
         self._busy = threading.Lock()
 
-    def commit(self, rows: list[Row]) -> None:
+    def commit(self, group: Sequence[Pending]) -> None:
         assert self._busy.acquire(blocking=False), "two commits of one table at once"
         try:
             self.begun.set()
             assert self.go_on.wait(30)
             if self.error is not None:
                 raise self.error
-            self.commits.append([row["n"] for row in rows])
+            self.commits.append([row["n"] for each in group for row in each.rows])
         finally:
             self._busy.release()
 
 
-def rows(*numbers: int) -> list[Row]:
-    return [{"n": number} for number in numbers]
+def rows(*numbers: int) -> Pending:
+    return Pending([{"n": number} for number in numbers])
 
 
 def waiting(groups: Groups, count: int) -> None:
@@ -90,6 +91,21 @@ def test_a_commit_that_fails_is_told_to_all_who_shared_it() -> None:
     table.error = None
     groups.write("t", rows(7), table.commit)
     assert table.commits == [[7]]
+
+
+def test_who_is_refused_by_the_commit_hears_it_alone() -> None:
+    groups, table = Groups(), Table()
+    table.go_on.set()
+
+    def commit(group: Sequence[Pending]) -> None:
+        for each in group:
+            each.error = ValueError("this one") if each.rows[0]["n"] == 1 else None
+        table.commit([each for each in group if each.error is None])
+
+    groups.write("t", rows(0), commit)
+    with pytest.raises(ValueError, match="this one"):
+        groups.write("t", rows(1), commit)
+    assert table.commits == [[0], []]
 
 
 def test_a_commit_takes_so_many_rows_and_the_rest_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,7 +159,7 @@ def done(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> list[Operation]:
     """Operations that were let through, instead of being done."""
     found: list[Operation] = []
 
-    def do(_: object, __: object, operation: Operation, *, confined: bool) -> Any:
+    def do(_: object, __: object, operation: Operation, *, confined: bool, once: str | None) -> Any:
         found.append(operation)
         raise InvalidInput("let through")
 

@@ -1,11 +1,25 @@
-"""The service over real Spark: document 003's operations, by HTTP."""
+"""The service over real Spark: document 003's operations, by HTTP.
+
+The cases of the notes, by which the document's origin was tried, and who holds them:
+
+ 1 made once, 2 written and found, 3 updated, 5 stale values, 6 soft deletes, 7 equal records, 12 confirmation:
+   test_the_life_of_records
+ 4 a row that is updated often: test_a_row_that_is_updated_often_is_one_row
+ 8 the fifth write, 9 below the threshold, 18 compaction beside writes: test_the_lines_of_the_document_run_unchanged
+ 9 an empty table, 10 retention, 11 partition, files, size: test_compaction_takes_what_it_is_told_to
+13 what makes no sense, 17 no such table: test_what_is_wrong_is_named (tests/lake/test_database.py)
+14 nested values: test_values_come_and_go_exactly
+15 names of tenants: test_names_of_tenants_never_meet (tests/lake/test_database.py)
+16 keys that may only read: the tests of keys
+19 every word honoured or refused: test_questions_are_answered, and that of 13
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -99,6 +113,71 @@ def test_the_life_of_records(client: Client, namespace: str) -> None:
         "purged": False,
         "undo": f"neve table undelete acme.{namespace}.users",
     }
+
+
+@pytest.fixture
+def do(client: Client, namespace: str) -> Callable[..., Any]:
+    """An operation on one table of this test's own."""
+
+    def do(operation: str, **words: object) -> Any:
+        found = client.do(operation, namespace=namespace, table="t", **words)
+        assert found["success"], found
+        return found
+
+    return do
+
+
+def test_a_row_that_is_updated_often_is_one_row(do: Callable[..., Any]) -> None:
+    """Its versions are snapshots."""
+    do(
+        "CREATE_TABLE",
+        schema={"fields": {"id": {"type": "long"}, "price": {"type": "decimal(10,2)"}, "stock": {"type": "integer"}}},
+    )
+    do("WRITE", records=[{"id": 1, "price": "999.99", "stock": 5}, {"id": 2, "price": "999.99", "stock": 1}])
+    seen = []
+    for updates in ({"price": "899.99"}, {"price": "799.99"}, {"stock": 100}):
+        seen.append(do("DESCRIBE_TABLE")["snapshot"])
+        assert do("UPDATE", updates=updates, filters=where("id", 1))["records_updated"] == 1
+    assert do("QUERY", filters=where("id", 1))["records"] == [{"id": 1, "price": "799.99", "stock": 100}]
+    assert do("QUERY", filters=where("price", "899.99"))["records"] == []
+    before = [do("QUERY", filters=where("id", 1), as_of=snapshot)["records"] for snapshot in seen]
+    assert [rows[0]["price"] for rows in before] == ["999.99", "899.99", "799.99"]
+    assert [len(rows) for rows in before] == [1, 1, 1]
+    net = do("QUERY", between_times=[seen[0], do("DESCRIBE_TABLE")["snapshot"]], sort=[{"field": "_w"}])["records"]
+    first, last = (
+        {"id": 1, "price": "999.99", "stock": 5, "_w": -1},
+        {"id": 1, "price": "799.99", "stock": 100, "_w": 1},
+    )
+    assert net == [first, last]
+    do("DELETE", filters=where("id", 2))
+    gone = {"projection": ["id", "_w"], "filters": where("_w", 0, "lt")}
+    now = do("DESCRIBE_TABLE")["snapshot"]
+    assert do("QUERY", between_times=[seen[2], now], **gone, sort=[{"field": "id"}])["records"] == [
+        {"id": 1, "_w": -1},
+        {"id": 2, "_w": -1},
+    ]
+    assert do("QUERY", between_times=[now, now])["records"] == []
+
+
+def test_compaction_takes_what_it_is_told_to(do: Callable[..., Any]) -> None:
+    """One partition, so many files, none of an empty table; snapshots as long as they are to be kept."""
+    fields = {"id": {"type": "long"}, "region": {"type": "string"}}
+    do("CREATE_TABLE", schema={"fields": fields}, partition={"partitions": [{"field": "region"}]})
+    assert do("COMPACT")["reason"] == "No files to compact"
+    for number in range(4):
+        do("WRITE", records=[{"id": number, "region": region} for region in ("eu", "us")])
+    rows = do("QUERY", sort=[{"field": "id"}, {"field": "region"}])["records"]
+    first = do("DESCRIBE_TABLE")["snapshot"]
+    done = do("COMPACT", force=True, partition_filter={"region": "eu"}, max_files=3)
+    assert [done["stats"][key] for key in ("files_before", "files_after", "files_compacted")] == [8, 6, 3]
+    assert done["stats"]["snapshots_expired"] == 0  # all are younger than a week
+    assert do("QUERY", as_of=first, sort=[{"field": "id"}, {"field": "region"}])["records"] == rows
+    done = do(
+        "COMPACT", force=True, partition_filter={"region": "us"}, target_file_size_mb=1, snapshot_retention_hours=0
+    )
+    assert [done["stats"][key] for key in ("files_before", "files_after", "files_compacted")] == [6, 3, 4]
+    assert done["stats"]["snapshots_expired"] > 0
+    assert do("QUERY", sort=[{"field": "id"}, {"field": "region"}])["records"] == rows
 
 
 HOSTILE = [
@@ -245,6 +324,20 @@ def test_questions_are_answered(client: Client, namespace: str) -> None:
     assert len(ask(projection=["g"], distinct=True)["records"]) == 4
     assert len(ask(filters=where("g", "_", "like"))["records"]) == 9
     assert "BatchScan" in ask(explain=True)["plan"]
+    names = {"fields": {"g": {"type": "string"}, "name": {"type": "string"}}}
+    client.do("CREATE_TABLE", namespace=namespace, table="names", schema=names)
+    known = [{"g": "a", "name": "A"}, {"g": "b", "name": "B"}, {"g": "c", "name": "gone"}, {"g": "z", "name": "Z"}]
+    client.do("WRITE", namespace=namespace, table="names", records=known)
+    client.do("DELETE", namespace=namespace, table="names", filters=where("g", "c"))
+    on = [{"left_field": "g", "right_field": "g"}]
+    by_name = [{"field": "names.name", "nulls_first": True}, {"field": "id", "nulls_first": True}]
+    for kind, expected in (("left", "----AAABBB"), ("full", "----AAABBBZ")):
+        joined = ask(join=[{"table": "names", "type": kind, "on": on}], projection=["id", "names.name"], sort=by_name)
+        assert "".join(row["names.name"] or "-" for row in joined["records"]) == expected
+    whole = ask(join=[{"table": "names", "alias": "n", "on": on}], filters=where("n.name", "B"), sort=[{"field": "id"}])
+    assert whole["records"][0] == {**records[1], "at": "2026-02-03T04:05:06+00:00", "n": {"g": "b", "name": "B"}}
+    counted = ask(join=[{"table": "names", "type": "cross"}], aggregations=[{"function": "count"}])
+    assert counted["records"] == [{"count": 30}]
     late = client.post(
         "/database", {"operation": "QUERY", "namespace": namespace, "table": "q", "as_of": "2020-01-01T00:00Z"}
     )

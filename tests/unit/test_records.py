@@ -20,6 +20,7 @@ from neve.model.types import Type
 from neve.plan.operations import own_properties, spec_of
 from neve.plan.records import check_upsert, typed, typed_records
 from neve.sql.columns import parse_columns, parse_type
+from neve.sql.joins import Side, joined, joined_columns
 from neve.sql.records import RowSql
 
 COLUMNS = parse_columns(
@@ -164,6 +165,32 @@ def rule(field: str, operator: str, value: object) -> dict[str, object]:
 _THERE = "`_neve_deleted_at` IS NULL"
 
 
+def test_joined_tables_are_structs_of_one_relation() -> None:
+    orders = Side("`lake`.`o`", parse_columns("id bigint, buyer bigint, _ingest_date date, _neve_deleted_at timestamp"))
+    base = Side("`lake`.`t`", parse_columns("id bigint"))
+    words = [
+        {"table": "o", "type": "left", "on": [{"left_field": "id", "right_field": "buyer"}]},
+        {"table": "o", "alias": "p", "on": [{"left_field": "o.id", "right_field": "id", "operator": "lt"}]},
+    ]
+    asked = {"operation": "QUERY", "table": "t", "join": words, "projection": ["id", "p.buyer"]}
+    query = OPERATION.validate_python(asked)
+    assert isinstance(query, Query)
+    joins = [(join, orders) for join in query.join]
+    text = RowSql(joined_columns(base, joins), typed).select(joined(base, joins, include_deleted=False), query)
+    there = "(SELECT * FROM `lake`.`o` WHERE `_neve_deleted_at` IS NULL)"
+    structs = [
+        f"NAMED_STRUCT('id', `_neve_side_{place}`.`id`, 'buyer', `_neve_side_{place}`.`buyer`) AS `{alias}`"
+        for place, alias in enumerate("op")
+    ]
+    assert text == (
+        f"SELECT `id` AS `id`, `p`.`buyer` AS `p.buyer` FROM (SELECT `_neve_base`.`id` AS `id`, {', '.join(structs)} "
+        f"FROM (SELECT * FROM `lake`.`t`) AS _neve_base "
+        f"LEFT JOIN {there} AS _neve_side_0 ON `_neve_base`.`id` = `_neve_side_0`.`buyer` "
+        f"INNER JOIN {there} AS _neve_side_1 ON `_neve_side_0`.`id` < `_neve_side_1`.`id`) AS _neve_joined "
+        "WHERE TRUE LIMIT 100001"
+    )
+
+
 @pytest.mark.parametrize(
     ("filters", "condition"),
     [
@@ -248,15 +275,20 @@ BASE = {"QUERY": {}, "COMPACT": {}, "WRITE": {"records": [{"a": 1}]}, "UPSERT": 
         ("QUERY", {"having": [rule("a", "gt", 1)]}, ""),
         ("QUERY", {"projection": ["a"], "group_by": ["a"]}, ""),
         ("QUERY", {"join": {"table": "b"}}, "join"),
-        ("QUERY", {"between_times": ["2026-01-01", "2026-01-02"]}, "between_times"),
+        ("QUERY", {"between_times": ["2026-01-01"]}, "between_times.1"),
+        ("QUERY", {"between_times": ["2026-01-01", "2026-01-02"], "as_of": 1}, ""),
         ("QUERY", {"skip_versioning": True}, "skip_versioning"),
         ("QUERY", {"filter": []}, "filter"),
         ("QUERY", {"consistency": "weak"}, "consistency"),
         ("QUERY", {"aggregations": [{"function": "sum"}]}, "aggregations.0"),
         ("QUERY", {"aggregations": [{"function": "percentile", "field": "a"}]}, "aggregations.0"),
+        ("QUERY", {"join": [{"table": "u"}]}, "join.0"),
+        ("QUERY", {"join": [{"table": "u", "type": "cross"}], "as_of": 1}, ""),
         ("WRITE", {"records": []}, "records"),
-        ("WRITE", {"schema": {"fields": {}}}, "schema"),
-        ("WRITE", {"partition": {"partitions": [1]}}, "partition"),
+        ("WRITE", {"schema": {"fields": {}}}, "schema.fields"),
+        ("WRITE", {"partition": {"partitions": [1]}}, "partition.partitions.0"),
+        ("WRITE", {"partition": {"partitions": []}}, ""),
+        ("WRITE", {"properties": {"compression": "zstd"}}, ""),
         ("WRITE", {"mode": "replace"}, "mode"),
         ("UPSERT", {"filters": [rule("a", "eq", 1)]}, "filters"),
         ("UPSERT", {"updates": {"a": 1}}, "updates"),

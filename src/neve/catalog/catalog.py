@@ -23,6 +23,7 @@ from neve.catalog.manifests import read_manifest, read_manifest_list
 from neve.catalog.reach import Reach
 from neve.catalog.rows import CatalogRows
 from neve.catalog.statistics import read_statistics
+from neve.catalog.targets import append_target
 from neve.config import CommitSettings, LoadedSettings
 from neve.config.connections import SQL_CATALOGS, arrow_s3, pyiceberg_properties, sql_catalog_uri
 from neve.database import open_database
@@ -38,6 +39,7 @@ from neve.errors import (
     TableNotFound,
     nearest,
 )
+from neve.model.appends import AppendTarget
 from neve.model.changes import Lineage, LiveFile, Manifest, SnapshotStep
 from neve.model.facts import FileFact, Layout, ManifestSize, TableFacts
 from neve.model.names import Namespace, TableName, is_aside
@@ -121,8 +123,18 @@ class Catalog:
             raise self.unknown(name)
         return table_lineage(name, loaded)
 
+    def append_target(self, name: TableName) -> AppendTarget:
+        """The table as a writer of new rows must know it."""
+        loaded = self._backend.load(name)
+        if loaded is None:
+            raise self.unknown(name)
+        return append_target(name, loaded)
+
     def manifests(self, step: SnapshotStep) -> list[Manifest]:
-        return read_manifest_list(step.manifest_list, self.files.read)
+        return self.manifests_in(step.manifest_list)
+
+    def manifests_in(self, manifest_list: str) -> list[Manifest]:
+        return read_manifest_list(manifest_list, self.files.read)
 
     def manifest_files(self, manifest: Manifest) -> list[LiveFile]:
         return read_manifest(manifest, self.files.read)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from neve.engine.errors import translated
@@ -28,6 +30,20 @@ def frame_of(
         values = [tuple(row.get(name) for name in chosen.names) for row in rows]
         frame = session.createDataFrame(values, chosen, verifySchema=False)
         return frame.coalesce(max(1, len(values) // _ROWS_PER_FILE))
+
+
+@contextmanager
+def asked_of(frame: DataFrame, select: Callable[[str], str]) -> Iterator[DataFrame]:
+    """What a statement over a frame gives, to be read within; `select` makes it for the name that the frame gets."""
+    name = f"neve_{uuid.uuid4().hex}"
+    with translated():
+        frame.createTempView(name)
+    try:
+        with translated():
+            found = frame.sparkSession.sql(select(name))
+        yield found
+    finally:
+        frame.sparkSession.catalog.dropTempView(name)
 
 
 def append(frame: DataFrame, table: str, *, summary: Mapping[str, str], overwrite: bool = False) -> None:

@@ -1,6 +1,5 @@
 """Data files in the place of others, in one `replace` commit: the one module that knows the Java classes behind it.
 
-Files that this process wrote are told to Java as JSON, all at once, so a thousand cost the same few calls as one.
 What Spark rewrites goes through Iceberg's own runners, which keep row lineage and fold deletes in. The commit is
 checked against every snapshot since `base`: a row that was deleted meanwhile never comes back.
 Written for Iceberg 1.12.
@@ -8,19 +7,17 @@ Written for Iceberg 1.12.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from neve.engine.changes.staged import file_json
+from neve.engine.data_files import NewFile, parsed_tasks
 from neve.engine.errors import translated
 from neve.engine.session import use_in_thread
 from neve.engine.staging import load_iceberg
 from neve.errors import CommitConflict
 from neve.model.changes import LiveFile
 from neve.model.names import TableName
-from neve.model.rewrites import FileMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,15 +31,6 @@ _SLACK, _AT_MOST = 5 << 10, 1.5
 """As Iceberg's planner has it: what is read fills the outputs evenly, and none is cut for being a little too large."""
 
 _NAMES = {"binpack": "BinPack", "sort": "Sort", "zorder": "ZOrder", "hilbert": "Hilbert"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewFile:
-    """A data file that was written, and what the manifest is to say of it. Its rows are in no order: several files'."""
-
-    file: LiveFile
-    metrics: FileMetrics
-    split_offsets: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +137,8 @@ class Rewrite:
                 manager.abortFileGroup(job.group)
 
     def _swapped(self, swaps: Sequence[Swap]) -> Any:
-        old = self._parsed([{"data-file": file_json(file)} for swap in swaps for file in swap.old])
-        new = self._parsed([{"data-file": _new_json(swap.new)} for swap in swaps])
+        old = parsed_tasks(self._java, self._target, [file for swap in swaps for file in swap.old])
+        new = parsed_tasks(self._java, self._target, [swap.new for swap in swaps])
         group = self._group(old)
         group.setOutputFiles(self._group(new).rewrittenFiles())
         return group
@@ -158,12 +146,6 @@ class Rewrite:
     def _group(self, tasks: Any, *, target_bytes: int = 0, split: int = 0, outputs: int = 0) -> Any:
         spec = self._target.spec().specId()
         return self._iceberg.actions.RewriteFileGroup(None, tasks, spec, target_bytes, split, outputs)
-
-    def _parsed(self, tasks: Sequence[Mapping[str, Any]]) -> Any:
-        listed = [{**task, "delete-file-references": [], "residual-filter": True} for task in tasks]
-        node = self._iceberg.util.JsonUtil.mapper().readTree(json.dumps({"file-scan-tasks": listed}))
-        deletes = self._java.java.util.ArrayList()
-        return self._iceberg.rest.TableScanResponseParser.parseFileScanTasks(node, deletes, self._target.specs(), True)
 
     def _runner(self, order: Order) -> Any:
         """Iceberg keeps its runners to itself: only reflection can make one."""
@@ -230,25 +212,3 @@ def _planned(spark: SparkSession, scan: Any) -> dict[str, Any]:
     finally:
         files.close()
     return {(task := tasks.get(index)).file().location(): task for index in range(tasks.size())}
-
-
-def _new_json(new: NewFile) -> dict[str, Any]:
-    """A new file as Iceberg's REST protocol writes it; empty figures are left out."""
-    metrics = new.metrics
-    counts = {
-        "column-sizes": metrics.sizes,
-        "value-counts": metrics.values,
-        "null-value-counts": metrics.nulls,
-        "nan-value-counts": metrics.nans,
-    }
-    bounds = {"lower-bounds": metrics.lower, "upper-bounds": metrics.upper}
-    return {
-        **file_json(new.file),
-        **{name: _map(held) for name, held in counts.items() if held},
-        **{name: _map({key: raw.hex().upper() for key, raw in held.items()}) for name, held in bounds.items() if held},
-        "split-offsets": list(new.split_offsets),
-    }
-
-
-def _map(held: Mapping[int, Any]) -> dict[str, list[Any]]:
-    return {"keys": list(held), "values": list(held.values())}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neve.config import LoadedSettings
+from neve.engine.classes import static
 from neve.engine.conf import Launch, archive_name, is_local, read_machine, same_lake, spark_conf
 from neve.engine.interrupts import Handler, current_handler, give_back, quieten_py4j, take_over
 from neve.engine.jars import UNWANTED, Jars, cache_folder, find_jars, ivy_folder
@@ -308,7 +309,8 @@ def use_in_thread(spark: SparkSession) -> None:
         # Threads share the cores fairly: a long refresh does not keep the short ones waiting.
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", thread.name)
         # Java knows its settings by the thread's active session: a new thread has none, and would find no catalog.
-        spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+        activate = static(spark._jvm, "org.apache.spark.sql.classic.SparkSession", "setActiveSession")
+        activate(spark._jsparkSession)
 
 
 def _end_gateway(gateway: JavaGateway) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from neve.engine.classes import static
 from neve.engine.errors import has_lost, translated
 from neve.errors import CommitConflict
 from neve.model.names import TableName, quote
@@ -46,8 +47,8 @@ class Backup:
 
 def load_iceberg(spark: SparkSession, name: TableName) -> Any:
     """Iceberg's own Table object."""
-    jvm: Any = spark._jvm
-    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name.sql)
+    load = static(spark._jvm, "org.apache.iceberg.spark.Spark3Util", "loadIcebergTable")
+    return load(spark._jsparkSession, name.sql)
 
 
 @contextmanager

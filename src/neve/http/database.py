@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request, Response
 from neve.errors import InvalidInput
 from neve.http.access import Asked
 from neve.http.events import INVOCATIONS, answer_event, as_lambda
-from neve.http.operations import PATH, Reply, answer, read_json, refusal
+from neve.http.operations import ONCE, PATH, Reply, answer, read_json, refusal
 from neve.http.service import Service
 from neve.model.operations import OPERATION
 
@@ -38,11 +38,20 @@ _EXAMPLES = {
 }
 
 
+_ONCE = {
+    "name": ONCE,
+    "in": "header",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "description": "With WRITE, mode append or overwrite: sent again with the same key, it happens once.",
+}
+
+
 def add_database(app: FastAPI, service: Service) -> None:
     async def database(request: Request) -> Response:
         body = await read_body(request)
         if isinstance(body, bytes):
-            body = await in_turn(service, partial(_answer, service, Asked.by(request), body))
+            once = request.headers.get(ONCE)
+            body = await in_turn(service, partial(_answer, service, Asked.by(request), body, once))
         return respond(service, body)
 
     async def invoke(request: Request) -> Response:
@@ -61,7 +70,7 @@ def add_database(app: FastAPI, service: Service) -> None:
         database,
         methods=["POST"],
         summary="An operation of document 003",
-        openapi_extra={"requestBody": {"required": True, "content": body}},
+        openapi_extra={"parameters": [_ONCE], "requestBody": {"required": True, "content": body}},
     )
     app.add_api_route(INVOCATIONS, invoke, methods=["POST"], summary="The same as an event of AWS Lambda")
     _describe(app, words)
@@ -79,8 +88,8 @@ def _describe(app: FastAPI, words: dict[str, Any]) -> None:
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _answer(service: Service, asked: Asked, body: bytes) -> Reply:
-    return service.access.answer(asked, lambda caller: answer(service.lake, body, caller=caller))
+def _answer(service: Service, asked: Asked, body: bytes, once: str | None) -> Reply:
+    return service.access.answer(asked, lambda caller: answer(service.lake, body, caller=caller, once=once))
 
 
 def _answer_event(service: Service, asked: Asked, body: bytes) -> Reply:

@@ -11,7 +11,7 @@ from typing import Any
 
 from neve.errors import InvalidInput
 from neve.http.access import Access, Asked
-from neve.http.operations import PATH, Reply, answer, refusal
+from neve.http.operations import ONCE, PATH, Reply, answer, refusal
 from neve.lake import Lake
 from neve.model.service import ServiceHealth
 
@@ -29,6 +29,7 @@ class Event:
     body: str | bytes
     authorization: str | None = None
     address: str = "-"
+    once: str | None = None
 
 
 def read_event(words: object) -> Event:
@@ -41,7 +42,7 @@ def read_event(words: object) -> Event:
     path = words.get("path") or words.get("rawPath")
     if not isinstance(method, str) or not isinstance(path, str):
         raise InvalidInput("an event names httpMethod and path", hint='such as "POST" and "/database"')
-    return Event(method.upper(), path, _body(words), _authorization(words), _address(asked, second))
+    return Event(method.upper(), path, _body(words), _authorization(words), _address(asked, second), _once(words))
 
 
 def _authorization(words: Mapping[str, Any]) -> str | None:
@@ -60,6 +61,16 @@ def _address(asked: object, second: object) -> str:
         if isinstance(place, Mapping) and isinstance(place.get("sourceIp"), str):
             return str(place["sourceIp"])
     return "-"
+
+
+def _once(words: Mapping[str, Any]) -> str | None:
+    """The header that makes a write happen once; headers are spelled in any case."""
+    headers = words.get("headers")
+    named = headers.items() if isinstance(headers, Mapping) else ()
+    found = next((value for name, value in named if str(name).lower() == ONCE.lower()), None)
+    if found is not None and not isinstance(found, str):
+        raise InvalidInput(f"the {ONCE} of an event is text")
+    return found
 
 
 def _body(words: Mapping[str, Any]) -> str | bytes:
@@ -94,7 +105,10 @@ def answer_event(
         asked = Asked(event.authorization, event.address if asked is None else asked.address)
     match event.method, event.path.rstrip("/"):
         case "POST", path if path == PATH:
-            return access.answer(asked, lambda caller: answer(lake, event.body, caller=caller, request_id=request_id))
+            return access.answer(
+                asked,
+                lambda caller: answer(lake, event.body, caller=caller, once=event.once, request_id=request_id),
+            )
         case "GET", path if path == HEALTH:
             found = health() if access.sees_all(asked) else health().without_details()
             return Reply(200 if found.ready else 503, "health", found.model_dump(mode="json"))

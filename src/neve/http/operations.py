@@ -18,6 +18,7 @@ from neve.model.operations import OPERATION, ExecuteSql, Operation
 from neve.plan.discretion import discreet, unknown_failure
 
 PATH = "/database"
+ONCE = "Idempotency-Key"
 _NAMED: dict[type[NeveError], str] = {AlreadyExists: "TABLE_EXISTS", NeedsConfirmation: "CONFIRMATION_REQUIRED"}
 """Where the document has a code of its own; the others are those of our errors."""
 
@@ -47,14 +48,24 @@ class Reply:
         return str(self.body.get("metadata", {}).get("request_id", ""))
 
 
-def answer(lake: Lake, body: bytes | str, *, caller: Caller = KEYLESS, request_id: str | None = None) -> Reply:
-    """Whatever happens is an answer; nothing is raised. A tenant hears nothing of others in it."""
+def answer(
+    lake: Lake,
+    body: bytes | str,
+    *,
+    caller: Caller = KEYLESS,
+    once: str | None = None,
+    request_id: str | None = None,
+) -> Reply:
+    """Whatever happens is an answer; nothing is raised. A tenant hears nothing of others in it.
+
+    `once` is an Idempotency-Key: a write that is sent again with it happens once.
+    """
     began = time.monotonic()
     asked, target, status, told = "invalid", None, 200, dict[str, Any]()
     try:
         operation = read(body)
         asked, target = operation.operation, _target(operation)
-        done = lake.database.do(operation, caller).model_dump(mode="json", by_alias=True)
+        done = lake.database.do(operation, caller, once=once).model_dump(mode="json", by_alias=True)
         told = {"success": True, **done}
     except ValidationError as exc:
         status, told = _INVALID, {"success": False, "error": _invalid(exc)}

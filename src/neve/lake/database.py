@@ -12,13 +12,15 @@ class Database:
     """Tables of tenants, by operations such as `neve.model.operations.Write`."""
 
     def __init__(self, context: Context) -> None:
-        from neve.services.operations.counting import Writes
+        from neve.services.operations.writing import Writes
 
         self._context = context
         self._writes = Writes()
 
-    def do(self, operation: Operation, caller: Caller = KEYLESS) -> Answer:
+    def do(self, operation: Operation, caller: Caller = KEYLESS, *, once: str | None = None) -> Answer:
         """Carries out an operation as far as its caller may; threads may do so side by side.
+
+        A WRITE that comes again with the same `once`, its Idempotency-Key, happens once.
 
         Raises:
             Forbidden: they may not.
@@ -27,4 +29,4 @@ class Database:
         from neve.services.operations.doing import do
 
         confined = caller.tenant is not None
-        return do(self._context, self._writes, permit(caller, operation), confined=confined)
+        return do(self._context, self._writes, permit(caller, operation), confined=confined, once=once)

@@ -8,10 +8,11 @@ from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
 
 from neve.errors import InvalidName
 from neve.model.names import CATALOG, Namespace, TableName, check_part, parse_namespace, quote
-from neve.model.queries import Aggregation, Filter, Name, Projection, Sort, Words
+from neve.model.queries import Aggregation, Filter, Join, Name, Projection, Sort, Words
 
 MOST_ROWS = 100_000
 Records = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_ROWS)]
+Moment = str | int
 Filters = Annotated[list[Filter], Field(min_length=1)]
 
 
@@ -25,7 +26,6 @@ def _refused(instead: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-_InCreate = Annotated[None, _refused("give it to CREATE_TABLE")]
 _WholeRecords = Annotated[None, _refused("give whole records: their primary key says which are meant")]
 
 
@@ -57,7 +57,11 @@ class TableRequest(Request):
 
     @property
     def name(self) -> TableName:
-        return TableName(self.place, _check_name(self.table, what="table"))
+        return self.beside(self.table)
+
+    def beside(self, table: str) -> TableName:
+        """A table of the same namespace."""
+        return TableName(self.place, _check_name(table, what="table"))
 
 
 class FieldSpec(Words):
@@ -154,9 +158,11 @@ class Query(TableRequest):
     timeout_ms: int | None = Field(None, ge=1)
     explain: bool = Field(False, description="how it would be done, instead of doing it")
     include_deleted: bool = False
-    as_of: str | int | None = Field(None, description="a time, a snapshot or a tag")
-    join: Annotated[None, _refused("use EXECUTE_SQL")] = None
-    between_times: Annotated[None, _refused("ask twice with as_of, or see neve table changes")] = None
+    as_of: Moment | None = Field(None, description="a time, a snapshot or a tag")
+    join: list[Join] = Field([], description="tables of the same namespace, one after the other")
+    between_times: tuple[Moment, Moment] | None = Field(
+        None, description="net changes between two moments: `_w` rows came, or went where it is below 0"
+    )
     skip_versioning: Annotated[None, _refused("rows have no hidden versions: as_of reads earlier ones")] = None
 
     @model_validator(mode="after")
@@ -165,6 +171,10 @@ class Query(TableRequest):
             raise ValueError("having needs group_by")
         if self.projection and (self.aggregations or self.group_by):
             raise ValueError("projection does not go with group_by: its fields and the aggregations are answered")
+        if self.as_of is not None and self.between_times is not None:
+            raise ValueError("as_of does not go with between_times, which names two moments")
+        if self.join and (self.as_of is not None or self.between_times is not None):
+            raise ValueError("join reads tables as they are now: as_of and between_times do not go with it")
         return self
 
 
@@ -179,9 +189,30 @@ class Write(TableRequest):
     operation: Literal["WRITE"]
     records: Records
     mode: Literal["append", "overwrite", "upsert"] = "append"
-    columns: _InCreate = Field(None, alias="schema")
-    partition: _InCreate = None
-    properties: _InCreate = None
+    columns: SchemaSpec | None = Field(None, alias="schema", description="makes the table, where there is none")
+    partition: PartitionSpec | None = None
+    properties: TableProperties | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Write:
+        if self.columns is None and (self.partition or self.properties):
+            raise ValueError("partition and properties go with schema: they are for a table that is made")
+        return self
+
+    @property
+    def creation(self) -> CreateTable | None:
+        """The table that is to be there, where the request says what it is like."""
+        if self.columns is None:
+            return None
+        return CreateTable(
+            operation="CREATE_TABLE",
+            tenant_id=self.tenant_id,
+            namespace=self.namespace,
+            table=self.table,
+            schema=self.columns,
+            partition=self.partition,
+            properties=self.properties or TableProperties(),
+        )
 
 
 class Update(TableRequest):

@@ -93,3 +93,30 @@ class Sort(Words):
     field: Name
     order: Literal["asc", "desc"] = "asc"
     nulls_first: bool | None = None
+
+
+class JoinOn(Words):
+    """How rows of two tables match; `left_field` may be one of a table that was joined before: `orders.id`."""
+
+    left_field: Name
+    right_field: Name
+    operator: Literal["eq", "ne", "gt", "gte", "lt", "lte"] = "eq"
+
+
+class Join(Words):
+    """Another table of the same namespace; its fields are answered, and asked for, behind its alias."""
+
+    table: Name
+    alias: Name | None = None
+    type: Literal["inner", "left", "right", "full", "cross"] = "inner"
+    on: list[JoinOn] = Field([])
+
+    @property
+    def name(self) -> str:
+        return self.alias or self.table
+
+    @model_validator(mode="after")
+    def _fits(self) -> Join:
+        if (self.type == "cross") != (not self.on):
+            raise ValueError("`on` says how rows match; a cross join takes none")
+        return self

@@ -70,6 +70,24 @@ def needed_key(facts: TableFacts) -> tuple[str, ...]:
     return key
 
 
+def check_same(facts: TableFacts, asked: CreateTable) -> None:
+    """Raises InvalidInput where a table is not as a request says: the first write makes it, and none alters it."""
+    wanted, hint = spec_of(asked), "leave it out, or see DESCRIBE_TABLE for what the table has"
+    fields = {column.name: _described(column.type, required=column.required) for column in visible(wanted.columns)}
+    found = described_schema(facts)
+    for name in {**fields, **found["fields"]}:
+        if fields.get(name) != found["fields"].get(name):
+            raise InvalidInput(f"schema.fields.{name}: {facts.name} has it otherwise", hint=hint)
+    if asked.columns.primary_key != found["primary_key"]:
+        raise InvalidInput(f"schema.primary_key: {facts.name} has another", hint=hint)
+    if asked.partition is not None and wanted.partition_by != facts.partition_by:
+        raise InvalidInput(f"partition: {facts.name} is partitioned otherwise", hint=hint)
+    for word, key in (("compression", _CODEC), ("description", "comment")):
+        given = getattr(asked.properties, word)
+        if given is not None and given != facts.properties.get(key):
+            raise InvalidInput(f"properties.{word}: {facts.name} has {facts.properties.get(key)}", hint=hint)
+
+
 def _field(name: str, spec: FieldSpec) -> Field:
     return Field(check_part(name, what="column"), _type(spec), spec.is_required)
 

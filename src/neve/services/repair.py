@@ -219,6 +219,8 @@ def _is_visible(facts: TableFacts, run: Run, plan: Mapping[str, object]) -> bool
         return True
     references = {(reference.kind, reference.name): reference.snapshot_id for reference in facts.references}
     match run.kind:
+        case "write":
+            return False
         case "set":
             return all(facts.properties.get(key) == value for key, value in plan.items())
         case "unset":

@@ -24,7 +24,7 @@ Typed = Callable[[Type, Any, str], Any]
 DELETED_AT = "_neve_deleted_at"
 """When a row was deleted softly; NULL for rows that are there."""
 
-_COMPARED: dict[str, type[exp.Binary]] = {
+COMPARED: dict[str, type[exp.Binary]] = {
     "eq": exp.EQ,
     "ne": exp.NEQ,
     "gt": exp.GT,
@@ -68,13 +68,13 @@ class RowSql:
         """A time, as the text of an expression."""
         return literal(text, Primitive("timestamptz")).sql("spark")
 
-    def select(self, table: str, query: Query) -> str:
+    def select(self, table: str | exp.Expr, query: Query) -> str:
         """The query as one statement; of rows that nobody limits, one more than are answered."""
         grouped = bool(query.aggregations or query.group_by)
         outputs = self._groups(query) if grouped else self._outputs(query)
         _check_answered([name for name, _ in outputs])
         found = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in outputs))
-        found = found.from_(exp.to_table(table, dialect="spark"))
+        found = found.from_(exp.to_table(table, dialect="spark") if isinstance(table, str) else table)
         condition = self._condition(query.filters, include_deleted=query.include_deleted)
         found = found.where(condition)
         if query.group_by:
@@ -152,7 +152,7 @@ class RowSql:
             return exp.Like(this=field, expression=words.text(asked.value))
         if asked.operator == "in":
             return exp.In(this=field, expressions=[self._value(item, kind, where) for item in asked.value])
-        compared: exp.Expr = _COMPARED[asked.operator](this=field, expression=self._value(asked.value, kind, where))
+        compared: exp.Expr = COMPARED[asked.operator](this=field, expression=self._value(asked.value, kind, where))
         return compared
 
     def _value(self, value: Any, kind: Type | None, where: str) -> exp.Expr:

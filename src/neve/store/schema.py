@@ -267,6 +267,21 @@ MIGRATIONS = (
             "CREATE INDEX service_log_by_key ON service_log (key_id, id)",
         ),
     ),
+    Migration(
+        version=6,
+        statements=(
+            "CREATE TABLE write_counts (table_uuid TEXT NOT NULL PRIMARY KEY, writes BIGINT NOT NULL)",
+            """CREATE TABLE write_keys (
+                scope TEXT NOT NULL,
+                key TEXT NOT NULL,
+                fingerprint TEXT NOT NULL,
+                run_id TEXT NOT NULL,
+                made_at TEXT NOT NULL,
+                PRIMARY KEY (scope, key)
+            )""",
+            "CREATE INDEX write_keys_by_time ON write_keys (made_at)",
+        ),
+    ),
 )
 
 

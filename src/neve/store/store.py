@@ -21,6 +21,7 @@ from neve.store.setbacks import Setbacks
 from neve.store.submissions import Submissions
 from neve.store.trash import Trash
 from neve.store.workers import Alerts, Workers
+from neve.store.writes import WriteCounts, WriteKeys
 
 
 class Store:
@@ -45,6 +46,8 @@ class Store:
         self.setbacks = Setbacks(database)
         self.workers = Workers(database)
         self.alerts = Alerts(database)
+        self.write_counts = WriteCounts(database)
+        self.write_keys = WriteKeys(database)
 
     @classmethod
     def open(cls, uri: str, *, create: bool = True, migrations: Sequence[Migration] = MIGRATIONS) -> Store:

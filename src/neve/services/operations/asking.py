@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from neve.errors import InvalidInput, NeedsWrite
+from neve.model.changes import WEIGHT
 from neve.model.facts import TableFacts
 from neve.model.json_values import named_json
 from neve.model.operation_answers import QueryAnswer, QueryMetadata
 from neve.model.operations import MOST_ROWS, ExecuteSql, Query
+from neve.model.types import Field, Primitive
 from neve.plan.moments import find_snapshot
 from neve.plan.records import typed
 from neve.services.context import Context
 from neve.services.queries import run_sql
+from neve.services.row_changes import changes_between
 from neve.sql.cleaning.words import VARIABLE
 from neve.sql.confining import confine
+from neve.sql.joins import Side, joined, joined_columns
 from neve.sql.records import RowSql
 from neve.sql.statements import Statement, first_word, read_script
 
@@ -31,20 +37,49 @@ _UNSORTED = "without sort, rows have no order: another page may repeat or miss s
 
 
 def query(context: Context, request: Query) -> QueryAnswer:
-    """One read of one snapshot. Raises TimedOut when it took longer than `timeout_ms`."""
+    """One read of one snapshot, or of what changed between two. Raises TimedOut after `timeout_ms`."""
     facts = context.catalog.facts(request.name)
-    text = RowSql(facts.columns, typed).select(request.name.sql, request)
-    as_of = None if request.as_of is None else _snapshot(facts, str(request.as_of))
     warnings = [_UNSORTED] if request.offset and not request.sort else []
     began = time.monotonic()
-    with _deadline(context, request.timeout_ms):
-        frame = run_sql(context, text, as_of=as_of, namespace=request.name.namespace)
+    with _deadline(context, request.timeout_ms), _asked(context, facts, request) as frame:
         if request.explain:
             return _answer([], began, warnings, plan=_explained(frame))
         records = _records(frame, limit=request.limit or MOST_ROWS + 1)
     if request.limit is None and len(records) > MOST_ROWS:
         records, warnings = records[:MOST_ROWS], [*warnings, _MORE]
     return _answer(records, began, warnings)
+
+
+@contextmanager
+def _asked(context: Context, facts: TableFacts, request: Query) -> Iterator[DataFrame]:
+    """The answer, not read yet."""
+    if request.between_times is None:
+        as_of = None if request.as_of is None else _snapshot(facts, str(request.as_of))
+        text = _joined(context, facts, request) if request.join else _plain(facts, request)
+        yield run_sql(context, text, as_of=as_of, namespace=request.name.namespace)
+        return
+    from neve.engine.records import asked_of
+    from neve.engine.session import fresh_session
+
+    since, until = map(str, request.between_times)
+    names = [column.name for column in facts.columns]
+    with changes_between(context, request.name, since=since, until=until, columns=names) as changes:
+        frame = changes.frame(fresh_session(context.session.spark))
+        rows = RowSql((*facts.columns, Field(WEIGHT, Primitive("long"))), typed)
+        with asked_of(frame, lambda name: rows.select(name, request)) as found:
+            yield found
+
+
+def _plain(facts: TableFacts, request: Query) -> str:
+    return RowSql(facts.columns, typed).select(request.name.sql, request)
+
+
+def _joined(context: Context, facts: TableFacts, request: Query) -> str:
+    names = [request.beside(join.table) for join in request.join]
+    sides = [Side(name.sql, context.catalog.facts(name).columns) for name in names]
+    base, joins = Side(request.name.sql, facts.columns), list(zip(request.join, sides, strict=True))
+    rows = RowSql(joined_columns(base, joins), typed)
+    return rows.select(joined(base, joins, include_deleted=request.include_deleted), request)
 
 
 def execute_sql(context: Context, request: ExecuteSql, *, confined: bool = False) -> QueryAnswer:

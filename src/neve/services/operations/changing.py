@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
-from neve.errors import NeedsConfirmation, StalePlan, Unsupported
+from neve.errors import NeedsConfirmation, Unsupported
 from neve.model.directories import Expression
 from neve.model.facts import TableFacts
 from neve.model.names import TableName
@@ -17,13 +17,11 @@ from neve.model.queries import Filter
 from neve.model.rows import RowReceipt
 from neve.plan.operations import needed_key
 from neve.plan.records import check_upsert, typed, typed_records, visible
-from neve.plan.tables import refuse_dynamic
 from neve.services.context import Context
-from neve.services.deletion import look_again, refuse_half_deleted
-from neve.services.look import RUN_ID
-from neve.services.operations.counting import Writes
+from neve.services.operations.once import OnceKey
+from neve.services.operations.tables import ensure
+from neve.services.operations.writing import Writes
 from neve.services.row_commits import Way, change_rows
-from neve.services.runs import recorded
 from neve.sql.records import DELETED_AT, RowSql
 
 if TYPE_CHECKING:
@@ -32,60 +30,28 @@ if TYPE_CHECKING:
     from neve.engine.table_rows import TableWork
 
 _LINEAGE_VERSION = 3
-_INSTEAD = "write to the tables that it reads"
 
 
-def write(context: Context, writes: Writes, request: Write) -> Written:
+def write(context: Context, writes: Writes, request: Write, key: OnceKey | None = None) -> Written:
     """Every record as it is, equal ones too; after `overwrite` there are no others."""
+    number: int | None
+    if (asked := request.creation) is not None:
+        ensure(context, asked)
     if request.mode == "upsert":
         done = upsert_records(context, request.name, request.records)
         written = done.rows_inserted + done.rows_updated
+        facts = context.catalog.facts(request.name)
+        number = context.store.write_counts.add(facts.uuid, 1)
     else:
-        written = _append(context, writes, request.name, request.records, overwrite=request.mode == "overwrite")
-    small = writes.small_files(context, request.name)
+        written = len(request.records)
+        facts, number = writes.put(context, request, key)
+    small = None if number is None else writes.small_files.at(context, facts, number)
     enough = context.loaded.settings.compaction.min_files_to_compact
     return Written(
         records_written=written,
         compaction_recommended=small is not None and small >= enough,
         small_files_count=small,
     )
-
-
-def _append(
-    context: Context, writes: Writes, name: TableName, records: Sequence[Mapping[str, Any]], *, overwrite: bool
-) -> int:
-    """Records are checked before they join others: one that is wrong fails its own request alone."""
-    facts = context.catalog.facts(name)
-    refuse_half_deleted(facts)
-    refuse_dynamic(facts, verb="write to", instead=_INSTEAD)
-    rows = typed_records(visible(facts.columns), records)
-
-    def commit(all_rows: list[dict[str, Any]]) -> None:
-        _commit(context, facts, all_rows, overwrite=overwrite)
-
-    if overwrite:
-        commit(rows)
-    else:
-        columns = tuple(column.name for column in facts.columns)
-        writes.groups.write((facts.uuid, columns), rows, commit)
-    return len(rows)
-
-
-def _commit(context: Context, facts: TableFacts, rows: list[dict[str, Any]], *, overwrite: bool) -> None:
-    """Rows made for a table's columns, into that table: one that was altered or replaced meanwhile is left alone."""
-    from neve.engine.records import append, frame_of
-    from neve.engine.session import fresh_session
-
-    name = facts.name
-    now = look_again(context, facts)
-    if now.columns != facts.columns:
-        raise StalePlan(f"{name} was altered meanwhile", hint="send the records again")
-    session = fresh_session(context.session.spark)
-    plan: dict[str, JsonValue] = {"rows": len(rows), "overwrite": overwrite}
-    with recorded(context, "write", name, plan=plan, snapshot_before=now.current_snapshot_id) as run:
-        frame = frame_of(session, name.sql, rows, [column.name for column in facts.columns])
-        append(frame, name.sql, summary={RUN_ID: run.run_id}, overwrite=overwrite)
-        run.details = {"rows": len(rows)}
 
 
 def update(context: Context, request: Update) -> Updated:

@@ -21,11 +21,18 @@ from neve.model.operations import (
 from neve.model.results import Answer
 from neve.services.context import Context
 from neve.services.operations import asking, changing, tables
-from neve.services.operations.counting import Writes
+from neve.services.operations.once import once_key
+from neve.services.operations.writing import Writes
 
 
-def do(context: Context, writes: Writes, operation: Operation, *, confined: bool = False) -> Answer:  # noqa: PLR0912 - one case each
-    """`confined` is for a tenant, who sees nothing but its own: see `plan/permissions.permit`."""
+def do(  # noqa: PLR0912 - one case each
+    context: Context, writes: Writes, operation: Operation, *, confined: bool = False, once: str | None = None
+) -> Answer:
+    """`confined` is for a tenant, who sees nothing but its own: see `plan/permissions.permit`.
+
+    `once` makes a write that is sent again happen once.
+    """
+    key = None if once is None else once_key(operation, once)
     match operation:
         case CreateTable():
             return tables.create(context, operation)
@@ -44,7 +51,7 @@ def do(context: Context, writes: Writes, operation: Operation, *, confined: bool
         case ExecuteSql():
             return asking.execute_sql(context, operation, confined=confined)
         case Write():
-            return changing.write(context, writes, operation)
+            return changing.write(context, writes, operation, key)
         case Update():
             return changing.update(context, operation)
         case Delete():

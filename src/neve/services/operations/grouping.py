@@ -9,47 +9,53 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from neve.services.operations.once import OnceKey
 
 MOST_ROWS = 100_000
 """Of one commit, unless a single write has more."""
 
 Row = dict[str, Any]
-Commit = Callable[[list[Row]], None]
 
 
-@dataclass(slots=True)
-class _Entry:
-    """A write that waits: until it is done, or until it is its turn to commit."""
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A write on its way. Whoever commits it leaves its number among the table's writes, or what is wrong with it."""
 
     rows: Sequence[Row]
-    woken: threading.Event = field(default_factory=threading.Event)
-    leads: bool = False
+    key: OnceKey | None = None
+    number: int = 0
     error: BaseException | None = None
+    leads: bool = False
+    woken: threading.Event = field(default_factory=threading.Event)
+
+
+Commit = Callable[[Sequence[Pending]], None]
 
 
 class Groups:
     """The writes that wait, by table."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, list[_Entry]] = {}
+        self._waiting: dict[Hashable, list[Pending]] = {}
         self._lock = threading.Lock()
 
-    def write(self, table: Hashable, rows: Sequence[Row], commit: Commit) -> None:
+    def write(self, table: Hashable, pending: Pending, commit: Commit) -> None:
         """Returns when the rows are committed. `commit` is used for all who wait, by whoever's turn it is."""
-        entry = _Entry(rows)
         with self._lock:
             line = self._waiting.get(table)
-            entry.leads = line is None
+            pending.leads = line is None
             if line is None:
                 line = self._waiting[table] = []
-            line.append(entry)
-        if not entry.leads:
-            entry.woken.wait()
-        if entry.leads:
+            line.append(pending)
+        if not pending.leads:
+            pending.woken.wait()
+        if pending.leads:
             self._lead(table, commit)
-        if entry.error is not None:
-            raise entry.error
+        if pending.error is not None:
+            raise pending.error
 
     def _lead(self, table: Hashable, commit: Commit) -> None:
         """Commits for those who wait now, this thread's own among them; then it is the next one's turn."""
@@ -58,7 +64,7 @@ class Groups:
             self._waiting[table] = rest
         error: BaseException | None = None
         try:
-            commit([row for entry in group for row in entry.rows])
+            commit(group)
         except BaseException as exc:  # noqa: BLE001 - it is raised again, by each who shared the commit
             error = exc
         with self._lock:
@@ -67,16 +73,16 @@ class Groups:
                 line[0].woken.set()
             else:
                 del self._waiting[table]
-        for entry in group:
-            entry.error = error
-            entry.woken.set()
+        for pending in group:
+            pending.error = pending.error or error
+            pending.woken.set()
 
 
-def _cut(line: list[_Entry]) -> tuple[list[_Entry], list[_Entry]]:
+def _cut(line: list[Pending]) -> tuple[list[Pending], list[Pending]]:
     """As many from the front as one commit takes, at least one."""
     rows = 0
-    for place, entry in enumerate(line):
-        rows += len(entry.rows)
+    for place, pending in enumerate(line):
+        rows += len(pending.rows)
         if place and rows > MOST_ROWS:
             return line[:place], line[place:]
     return line, []

@@ -14,7 +14,7 @@ from neve.model.operation_answers import (
 from neve.model.operations import Compact, CreateTable, DescribeTable, DropNamespace, DropTable, ListTables
 from neve.model.rewrites import CompactOptions
 from neve.plan.discretion import shown_properties
-from neve.plan.operations import described_partition, described_schema, own_properties, spec_of
+from neve.plan.operations import check_same, described_partition, described_schema, own_properties, spec_of
 from neve.services.changes import create_table, drop_namespace
 from neve.services.context import Context
 from neve.services.deletion import delete_table
@@ -30,6 +30,13 @@ def create(context: Context, request: CreateTable) -> TableCreated:
     receipt = create_table(context, spec_of(request), if_not_exists=request.if_not_exists, own=own)
     existed = receipt.reason is not None
     return TableCreated(table_created=not existed, table_existed=existed)
+
+
+def ensure(context: Context, asked: CreateTable) -> None:
+    """The table is there, as it was asked for; made now if it was not."""
+    if not context.catalog.exists(asked.name):
+        create(context, asked)
+    check_same(context.catalog.facts(asked.name), asked)
 
 
 def list_tables(context: Context, request: ListTables) -> TableList:

@@ -132,7 +132,8 @@ class Rewriting:
                 self.context.tell(line)
 
     def _written(self, encoders: Executor, group: Group) -> Made:
-        from neve.engine.rewrites import NewFile, Swap
+        from neve.engine.data_files import NewFile
+        from neve.engine.rewrites import Swap
 
         path = self.writing.new_path(group.files[0].path)
         done = write_group(self.writing, group, self.shapes, path, encoders)
