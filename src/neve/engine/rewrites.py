@@ -9,17 +9,19 @@ Written for Iceberg 1.12.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from neve.engine.changes.staged import file_json
+from neve.engine.changes.staged import file_json, table_cache
 from neve.engine.errors import translated
 from neve.engine.session import use_in_thread
 from neve.engine.staging import load_iceberg
 from neve.errors import CommitConflict
 from neve.model.changes import LiveFile
 from neve.model.names import TableName
+from neve.model.ranges import RANGE
 from neve.model.rewrites import FileMetrics
 
 if TYPE_CHECKING:
@@ -71,6 +73,8 @@ class Order:
     columns: tuple[str, ...] = ()
     terms: tuple[tuple[str, bool, bool], ...] = ()
     """For a sort: the column or transform, whether it descends, and whether NULLs come first."""
+    placing: str = ""
+    """For `keys`: an expression of the range that a row belongs to; it is sorted there as the table says."""
 
 
 @dataclass
@@ -104,7 +108,7 @@ class Rewrite:
             size = sum(self._tasks[path].sizeBytes() for path in paths)
             split = size // max(outputs, 1) + _SLACK
             group = self._group(tasks, target_bytes=round(target_bytes * _AT_MOST), split=split, outputs=outputs)
-            group.setOutputFiles(self._runner(order).rewrite(group))
+            group.setOutputFiles(self._placed(group, order) if order.placing else self._runner(order).rewrite(group))
             written = self._java.java.util.ArrayList(group.addedFiles())
             files = [written.get(index) for index in range(written.size())]
             return SparkSwap(
@@ -164,6 +168,25 @@ class Rewrite:
         node = self._iceberg.util.JsonUtil.mapper().readTree(json.dumps({"file-scan-tasks": listed}))
         deletes = self._java.java.util.ArrayList()
         return self._iceberg.rest.TableScanResponseParser.parseFileScanTasks(node, deletes, self._target.specs(), True)
+
+    def _placed(self, group: Any, order: Order) -> Any:
+        """As Iceberg's runners do it, with each row going to the range of its keys. Row ids stay."""
+        from pyspark.sql import functions as f
+
+        staged, tables = f"neve-ranges-{uuid.uuid4()}", table_cache(self.spark)
+        tasks = self._iceberg.spark.ScanTaskSetManager.get()
+        coordinator = self._iceberg.spark.FileRewriteCoordinator.get()
+        try:
+            tables.add(staged, self._target)
+            tasks.stageTasks(self._target, staged, group.fileScanTasks())
+            rows = self.spark.read.format("iceberg").load(staged).withColumn(RANGE, f.expr(order.placing))
+            writer = rows.write.format("iceberg").option("target-file-size-bytes", group.maxOutputFileSize())
+            writer.option("distribution-mode", "hash").mode("append").save(staged)
+            return coordinator.fetchNewFiles(self._target, staged)
+        finally:
+            tables.remove(staged)
+            tasks.removeTasks(self._target, staged)
+            coordinator.clearRewrite(self._target, staged)
 
     def _runner(self, order: Order) -> Any:
         """Iceberg keeps its runners to itself: only reflection can make one."""

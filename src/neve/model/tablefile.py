@@ -269,6 +269,10 @@ class TableFile(SchemaFile):
     columns: Columns = []
     partition_by: Texts = []
     sort_by: Texts = []
+    row_keys: Texts = []
+    sort_keys: Texts = []
+    split_points: Name | None = None
+    split_points_base64: bool = False
     properties: dict[str, Text] = {}
     storage: StorageSection = StorageSection()
     partitioning: PartitioningSection = PartitioningSection()
@@ -315,7 +319,7 @@ class TableFile(SchemaFile):
         return self
 
     def _check_directory(self) -> None:
-        for key in ("partition_by", "sort_by", "properties"):
+        for key in ("partition_by", "sort_by", "row_keys", "sort_keys", "split_points", "properties"):
             if getattr(self, key):
                 raise _unmet(key, f"is for Iceberg tables; a {self.storage.format} directory has partitioning.pattern")
         ending = _ENDINGS[self.storage.format]

@@ -28,6 +28,7 @@ from neve.model.specs import (
     SetType,
     TableSpec,
     check_spec,
+    in_ranges,
 )
 from neve.plan.adopt import refuse_reused_names
 from neve.plan.moments import check_reference_name, find_snapshot
@@ -59,6 +60,7 @@ def create_table(
 ) -> Receipt:
     """Makes an empty table in a folder of its own, and its namespace when missing; `own` are properties of ours."""
     check_spec(spec)
+    spec = in_ranges(spec)
     properties = {**first_properties(spec, table_defaults(context.loaded)), **(own or {})}
     if is_taken(context, spec.name):
         return _existing(spec.name, if_not_exists=if_not_exists)

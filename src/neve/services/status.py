@@ -13,6 +13,8 @@ from neve.model.names import TableName
 from neve.model.periods import missing_dates
 from neve.model.results import CompactionBlock, DuePeriod, IngestionBlock, JobRow, TableStatus
 from neve.plan.period_files import PeriodFiles, due_period_files
+from neve.plan.range_upkeep import plan_range_jobs
+from neve.plan.ranges import RangeReport, keys_of, place_files
 from neve.plan.schedule import MANY_SNAPSHOTS, plan_compaction, plan_expiry_job, plan_manifest_job
 from neve.plan.tidying import manifest_target, plan_manifests
 from neve.services.context import Context
@@ -68,8 +70,9 @@ def _iceberg_status(context: Context, name: TableName, file: Path | None) -> Tab
 
 def table_jobs(context: Context, facts: TableFacts, layout: Layout) -> list[JobRow]:
     """The scheduled work of one table, due or not."""
+    compaction = plan_compaction(facts, layout.files, context.loaded.settings.compaction, target_bytes(context, facts))
     jobs = [
-        plan_compaction(facts, layout.files, context.loaded.settings.compaction, target_bytes(context, facts)),
+        *(plan_range_jobs(facts, ranges, compaction) if (ranges := _ranges(context, facts)) else [compaction]),
         plan_expiry_job(facts, expirable(context, facts) if len(facts.snapshots) > MANY_SNAPSHOTS else 0),
         plan_manifest_job(facts, plan_manifests(layout.manifest_sizes, manifest_target(facts))),
     ]
@@ -85,6 +88,11 @@ def table_jobs(context: Context, facts: TableFacts, layout: Layout) -> list[JobR
             if facts.online and item.reason.code != "manual"
         ),
     ]
+
+
+def _ranges(context: Context, facts: TableFacts) -> RangeReport | None:
+    keys = keys_of(facts)
+    return None if keys is None else RangeReport(keys, place_files(context.catalog.table_files(facts.name), keys))
 
 
 def directory_jobs(context: Context, table: DirectoryTable, found: Contents) -> list[JobRow]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from neve.errors import CommitConflict
 from neve.model.rewrites import Group
 from neve.model.units import counted
+from neve.plan.ranges import keys_of
 from neve.plan.rewrite_groups import cut_by_bytes
 from neve.plan.rewrites import SORTED, candidates
 from neve.services.context import Context
@@ -17,6 +18,7 @@ from neve.services.rewrites.looking import ORDERED, Look
 from neve.services.rewrites.receipts import Done
 from neve.services.rewrites.work import Rewriting
 from neve.services.runs import Progress
+from neve.sql.ranges import locate
 
 if TYPE_CHECKING:
     from neve.engine.rewrites import Order
@@ -115,7 +117,9 @@ def _changed(context: Context, look: Look) -> Callable[[Group], bool]:
 def _order(look: Look) -> Order:
     from neve.engine.rewrites import Order
 
-    strategy = look.rules.strategy
+    strategy, keys = look.rules.strategy, keys_of(look.files.facts)
+    if keys is not None:
+        return Order(kind="keys", placing=locate(keys.tree, keys.row_keys))
     if strategy not in SORTED:
         return Order()
     if strategy == "sort":
