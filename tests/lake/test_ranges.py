@@ -14,6 +14,7 @@ from neve.lake import Lake, LakeTable
 from neve.model.names import TableName
 from neve.plan.ranges import SplitPoint
 from neve.services.ranges.splitting import commit_cut
+from neve.services.worker.metrics import metrics_text
 
 SCHEMA = "k string not null, n int not null, v int"
 POINTS = "f\nm\ns\n"
@@ -111,6 +112,13 @@ def test_what_ranges_rest_on_is_not_altered(table: LakeTable, cli: Cli, words: l
     before = table.show()
     said = cli("table", "alter", "t", *words)
     assert (said.code, table.show()) == (InvalidSchema.exit_code, before)
+
+
+def test_metrics_tell_of_ranges(lake: Lake, table: LakeTable) -> None:
+    text = metrics_text(lake._context, lake._context.clock())
+    found = [line for line in text.splitlines() if line.startswith("neve_range")]
+    values = {"neve_ranges": 7, "neve_range_leaves": 4, "neve_range_files_mean": 0, "neve_range_rows": 0}
+    assert found == [f'{name}{{table="{table.name}"}} {value}' for name, value in values.items()]
 
 
 def test_a_renamed_key_stays_a_key(table: LakeTable, cli: Cli) -> None:
