@@ -273,13 +273,13 @@ def test_ranges_divided_during_a_load_lose_nothing(
 
     commits, seen = Rewrite.commit, list[int]()
 
-    def commit(rewrite: Rewrite, *args: Any) -> int:
+    def commit(rewrite: Rewrite, *args: Any, **how: Any) -> int:
         """Writers are first: one deletes a row of a file that is being moved, and one adds a row."""
         if not seen:
             seen.append(1)
             spark_lake.sql(f"DELETE FROM {table.name.sql} WHERE k = 'm' AND n = 1", write=True)
             spark_lake.sql(f"INSERT INTO {table.name.sql} (k, n, v) VALUES ('late', 1, 1)", write=True)
-        return commits(rewrite, *args)
+        return commits(rewrite, *args, **how)
 
     monkeypatch.setattr(Rewrite, "commit", commit)
     assert any(row[:2] == ("m", 1) for row in rows)
@@ -298,3 +298,70 @@ def test_split_points_are_estimated_from_files(
     (tmp_path / "sample.csv").write_text("\n".join(["key,x", *(f"{number},1" for number in range(100)), ",2"]) + "\n")
     code, out, _ = cli("table", "estimate-splits", str(tmp_path), "--key", "key", "--type", "int", "--leaves", "4")
     assert (code, out) == (0, "25\n50\n75\n")
+
+
+def test_case_17_rows_of_a_key_become_one_at_once_and_in_the_files_later(
+    spark_lake: Lake, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"{namespace}.counts"
+    schema = "k string not null, n int, last int, m map<string,int>"
+    aggregations = {"ranges.aggregations": "sum(n), max(last), map_sum(m)"}
+    spark_lake.tables.create(name, schema, row_keys=["k"], split_points="b\n", properties=aggregations)
+    table = spark_lake.table(name)
+
+    def insert(*rows: str) -> None:
+        spark_lake.sql(f"INSERT INTO {name} (k, n, last, m) VALUES {', '.join(rows)}", write=True)
+
+    def answers() -> list[list[tuple[Any, ...]]]:
+        view = spark_lake.sql(f"SELECT k, n, last, m FROM {name}__merged ORDER BY k").collect()
+        return [[tuple(row) for row in rows] for rows in (view, table.range().collect())]
+
+    insert("('a', 1, 10, map('x', 1))", "('a', 1, 12, map('x', 2, 'y', 3))", "('b', 2, 20, NULL)")
+    insert("('a', 0, 0, NULL)")
+    merged = [("a", 2, 12, {"x": 3, "y": 3}), ("b", 2, 20, None)]
+    assert answers() == [merged, merged]
+    commits = Rewrite.commit
+
+    deeds: list[Callable[[], object]] = [
+        lambda: spark_lake.sql(f"DELETE FROM {name} WHERE last = 10", write=True),
+        lambda: insert("('a', 100, 99, map('y', 1))"),
+    ]
+
+    def commit(rewrite: Rewrite, *args: Any, **how: Any) -> int:
+        """Writers are first: one takes a row that is being merged, and one adds a row."""
+        if deeds:
+            deeds.pop(0)()
+        return commits(rewrite, *args, **how)
+
+    monkeypatch.setattr(Rewrite, "commit", commit)
+    done = table.compact()
+    assert (done.compacted, done.conflicts, deeds) == (True, 1, [])
+    merged[0] = ("a", 101, 99, {"x": 2, "y": 4})
+    assert answers() == [merged, merged]
+    assert (table.show().rows, table.history()[0].operation) == (3, "overwrite")
+    table.compact(force=True)
+    table.compact(force=True)
+    raw = spark_lake.sql(f"SELECT k, n, last, m FROM {name} ORDER BY k").collect()
+    assert [[tuple(row) for row in raw], *answers()] == [merged] * 3
+
+
+def test_case_18_old_rows_are_gone_at_once_and_from_the_files_later(spark_lake: Lake, namespace: str) -> None:
+    name = f"{namespace}.aging"
+    spark_lake.tables.create(name, "k int not null, at timestamp", row_keys=["k"], split_points="2\n")
+    table = spark_lake.table(name)
+    spark_lake.sql(
+        f"INSERT INTO {name} SELECT k, if(days IS NULL, NULL, now() - make_dt_interval(days)), if(k < 2, 1, 2) "
+        "FROM VALUES (1, 13), (2, 15), (3, NULL), (4, 0) AS t(k, days)",
+        write=True,
+    )
+    assert [row[0] for row in table.range().collect()] == [1, 2, 3, 4]
+    assert not table.compact().compacted
+    table.set({"ranges.filters": "ageOff(at, 14)"})
+    assert [row[0] for row in table.range().collect()] == [1, 4]
+    facts = spark_lake._context.catalog.facts(table.name)
+    job = table_jobs(spark_lake._context, facts, spark_lake._context.catalog.layout(facts))[0]
+    assert (job.due, job.reason.code) == (True, "aged_off")
+    done = table.compact()
+    assert (done.files_compacted, done.rows_deleted, done.reason.code) == (1, 2, "aged_off")  # type: ignore[union-attr]
+    assert [row[0] for row in spark_lake.sql(f"SELECT k FROM {name} ORDER BY k").collect()] == [1, 4]
+    assert not table.compact().compacted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pytest
 import sqlglot
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from neve.errors import InvalidInput, InvalidSchema, NeveError
+from neve.model.merging import AGGREGATIONS, FILTERS, merging_of
 from neve.model.names import TableName
 from neve.model.ranges import (
     ExportedRange,
@@ -28,7 +30,9 @@ from neve.model.specs import TableSpec, check_spec, in_ranges
 from neve.model.splits import Key, order
 from neve.model.types import Field, Primitive
 from neve.plan.ranges import SplitPoint, even_points, split_point
+from neve.plan.tables import check_range_properties
 from neve.services.specs import spec_from_words
+from neve.sql.merging import merged
 from neve.sql.ranges import locate
 
 VALUES: dict[str, st.SearchStrategy[Key]] = {
@@ -225,3 +229,52 @@ def test_the_range_column_is_not_for_users() -> None:
     columns = (Field("k", Primitive("int"), True, None), Field("_NEVE_range", Primitive("int"), False, None))
     with pytest.raises(InvalidSchema, match="keeps key ranges"):
         check_spec(TableSpec(name=TableName.parse("t"), columns=columns, row_keys=("k",)))
+
+
+COLUMNS = "k string not null, s int, n int, last timestamp, seen date, m map<string,int>, must int not null"
+
+
+@pytest.mark.parametrize(
+    ("filters", "aggregations", "said"),
+    [
+        ("ageOff(last)", "", "no filter"),
+        ("ageOff(last, -1)", "", "no filter"),
+        ("young(last, 1)", "", "no filter"),
+        ("ageOff(k, 1)", "", "date or a timestamp"),
+        ("ageOff(nope, 1)", "", "no column nope"),
+        ("", "avg(n)", "no aggregation"),
+        ("", "n", "no aggregation"),
+        ("", "sum(n)", "just one"),
+        ("", "sum(k), sum(n), max(last), max(seen), map_sum(m), max(must)", "is a key"),
+        ("", "sum(n), max(n), max(last), max(seen), map_sum(m), max(must)", "just one"),
+        ("", "sum(n), max(last), max(seen), map_sum(m), max(must)", "NOT NULL"),
+        ("", "sum(last), max(n), max(seen), map_sum(m), max(must)", "does not go"),
+        ("", "sum(n), max(last), max(seen), max(m), max(must)", "does not go"),
+        ("", "map_sum(n), max(last), max(seen), map_sum(m), max(must)", "does not go"),
+    ],
+)
+def test_filters_and_aggregations_fit_the_columns(filters: str, aggregations: str, said: str) -> None:
+    spec = spec_from_words("t", COLUMNS, row_keys=["k"], sort_keys=["s"])
+    with pytest.raises(InvalidInput, match=said):
+        check_range_properties(spec.columns, {FILTERS: filters, AGGREGATIONS: aggregations}, ("k", "s"))
+
+
+def test_filters_and_aggregations_need_row_keys() -> None:
+    spec = spec_from_words("t", "k int, last date")
+    with pytest.raises(InvalidInput, match="row keys"):
+        check_range_properties(spec.columns, {FILTERS: "ageOff(last, 3)"}, ())
+    check_range_properties(spec.columns, {}, ())
+
+
+def test_merging_is_one_select() -> None:
+    spec = spec_from_words("t", "k string not null, `a b` int, m map<string,int>, seen date", row_keys=["k"])
+    merging = merging_of({FILTERS: "ageoff(seen, 14)", AGGREGATIONS: "sum(`a b`), map_max(m), min(seen)"})
+    assert merging is not None
+    check_range_properties(spec.columns, {AGGREGATIONS: "sum(`a b`), map_max(m), min(seen)"}, ("k",))
+    now = datetime(2024, 3, 1, 12, tzinfo=UTC)
+    assert merged("r", merging, spec.columns, ["k"], now=now) == (
+        "SELECT `k`, CAST(SUM(`a b`) AS int) AS `a b`, "
+        "REDUCE(COLLECT_LIST(`m`), CAST(NULL AS map<string,int>), (a, b) -> "
+        "CAST(COALESCE(MAP_ZIP_WITH(a, b, (k, x, y) -> COALESCE(GREATEST(x, y), x, y)), a, b) AS map<string,int>)) "
+        "AS `m`, CAST(MIN(`seen`) AS date) AS `seen` FROM r WHERE `seen` >= DATE'2024-02-16' GROUP BY `k`"
+    )

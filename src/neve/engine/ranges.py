@@ -19,12 +19,10 @@ SAMPLED = 50_000
 _SEED = 7
 
 
-def rows_inside(
-    spark: SparkSession, table: TableName, condition: str, *, order: Sequence[str], columns: Sequence[str]
-) -> DataFrame:
-    """The rows for which a condition holds, in an order."""
+def rows_of(spark: SparkSession, query: str, *, order: Sequence[str], columns: Sequence[str]) -> DataFrame:
+    """Some columns of a query's rows, in an order."""
     with translated():
-        found = spark.table(table.sql).where(condition)
+        found = spark.sql(query)
         return found.orderBy(*map(quote, order)).select(*map(quote, columns))
 
 

@@ -3,52 +3,90 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
 
+from neve.model.bounds import comparable
 from neve.model.facts import TableFacts
+from neve.model.merging import AgeOff, Merging
 from neve.model.results import Reason
-from neve.model.rewrites import Candidate
+from neve.model.rewrites import Candidate, DataEntry, TableFiles
 from neve.model.units import counted, format_count
 from neve.plan.ranges import PlacedFile, RangeReport
-from neve.plan.rewrites import OUT_OF_RANGE, Chosen, RewriteRules, choose
+from neve.plan.rewrites import AGED, OUT_OF_RANGE, Chosen, RewriteRules, choose
 from neve.plan.schedule import Job
 
+PATIENCE = timedelta(days=1)
+"""Rows that became too old in this time wait for the next ones, so that a worker does not rewrite a file all day."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIVIDED = Reason(code=OUT_OF_RANGE, detail="their range was divided since they were written")
+_AGED = Reason(code=AGED, detail="they hold rows that are too old")
 _ELSEWHERE = Reason(code=OUT_OF_RANGE, detail="they were written without a range, or for another one")
 
 
-def choose_in_ranges(placed: Sequence[PlacedFile], spec_id: int, rules: RewriteRules) -> Chosen:
-    """Files whose rows belong to other ranges are all worth rewriting; of the others, what is for any table.
+def choose_in_ranges(
+    placed: Sequence[PlacedFile], spec_id: int, rules: RewriteRules, *, aged: Collection[str] = ()
+) -> Chosen:
+    """Files whose rows belong to other ranges are all worth rewriting, and those with `aged` rows; of the others, what
+    is for any table.
 
     Those of a range that was divided go by themselves, as they may be large; the rest together, so that few files come
     of it.
     """
-    chosen = choose([each.file for each in placed if each.state == "in_place"], spec_id, rules)
     strays: dict[tuple[str, Reason], list[Candidate]] = defaultdict(list)
     for each in placed:
-        if each.state != "in_place" and (rules.only is None or each.file.path in rules.only):
+        wanted = each.state != "in_place" or each.file.path in aged
+        if wanted and (rules.only is None or each.file.path in rules.only):
             strays[_stray(each)].append(each.file)
+    taken = {file.path for files in strays.values() for file in files}
+    rest = [each.file for each in placed if each.state == "in_place" and each.file.path not in taken]
+    chosen = choose(rest, spec_id, rules)
     moved = {label: (tuple(files), reason) for (label, reason), files in strays.items()}
     return Chosen(work={**chosen.work, **moved}, left=chosen.left)
 
 
 def _stray(each: PlacedFile) -> tuple[str, Reason]:
+    if each.state == "in_place":
+        return f"{each.file.partition}, aged", _AGED
     if each.state == "of_parent":
         return each.file.partition, _DIVIDED
     return "other ranges", _ELSEWHERE
 
 
-def plan_range_jobs(facts: TableFacts, report: RangeReport, compaction: Job) -> list[Job]:
+def aged_files(files: TableFiles, merging: Merging | None, now: datetime) -> frozenset[str]:
+    """Files that hold rows which a filter drops, as far as manifests tell; those that do not tell may."""
+    if merging is None:
+        return frozenset()
+    return frozenset(
+        entry.path for item in merging.age_offs for entry in files.data if _is_aged(entry, files, item, now)
+    )
+
+
+def _is_aged(entry: DataEntry, files: TableFiles, item: AgeOff, now: datetime) -> bool:
+    column = files.ids[item.column]
+    least = comparable(files.types[column], entry.metrics.lower.get(column))
+    if entry.metrics.nulls.get(column, 0) or least is None or isinstance(least, bytes):
+        return True
+    since = now - timedelta(days=item.days) - _EPOCH
+    return least < (since.days if files.types[column] == "date" else since // timedelta(microseconds=1))
+
+
+def plan_range_jobs(
+    facts: TableFacts, report: RangeReport, compaction: Job, *, aged: Collection[str] = ()
+) -> list[Job]:
     """What is due on a key-range table; `compaction` is what would be if it were like any other."""
-    return [_compaction(facts, report.placed, compaction), _split(facts, report)]
+    return [_compaction(facts, report.placed, compaction, aged), _split(facts, report)]
 
 
-def _compaction(facts: TableFacts, placed: Sequence[PlacedFile], job: Job) -> Job:
+def _compaction(facts: TableFacts, placed: Sequence[PlacedFile], job: Job, aged: Collection[str]) -> Job:
     strays = sum(each.state != "in_place" for each in placed)
-    if job.due or job.reason.code in ("offline", "disabled") or not strays:
+    if job.due or job.reason.code in ("offline", "disabled") or not (strays or aged):
         return job
-    detail = f"{counted(strays, 'file')} with rows of other ranges"
-    return Job(table=facts.name, action=job.action, reason=Reason(code=OUT_OF_RANGE, detail=detail), due=True)
+    reason = Reason(code=OUT_OF_RANGE, detail=f"{counted(strays, 'file')} with rows of other ranges")
+    if not strays:
+        reason = Reason(code=AGED, detail=f"{counted(len(aged), 'file')} with rows that are too old")
+    return Job(table=facts.name, action=job.action, reason=reason, due=True)
 
 
 def _split(facts: TableFacts, report: RangeReport) -> Job:

@@ -12,6 +12,7 @@ from typing import Literal
 from neve.errors import InvalidInput
 from neve.model.bounds import comparable
 from neve.model.facts import Bound, TableFacts
+from neve.model.merging import Merging, merging_of
 from neve.model.range_rows import RangeFiles, RangeRow
 from neve.model.ranges import (
     DEFAULT_THRESHOLD,
@@ -41,6 +42,7 @@ class Keys:
     sort_keys: tuple[str, ...]
     tree: RangeTree
     threshold: int
+    merging: Merging | None = None
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -59,6 +61,7 @@ def keys_of(facts: TableFacts) -> Keys | None:
         sort_keys=tuple(map(str, json.loads(facts.properties.get(SORT_KEYS, "[]")))),
         tree=from_property(text, kinds),
         threshold=parse_threshold(facts.properties.get(SPLIT_THRESHOLD, DEFAULT_THRESHOLD)),
+        merging=merging_of(facts.properties),
     )
 
 

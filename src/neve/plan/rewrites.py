@@ -25,6 +25,9 @@ RATIO = 3
 OUT_OF_RANGE = "out_of_range"
 """The reason for files of a key-range table whose rows belong to other ranges."""
 
+AGED = "aged_off"
+"""The reason for files with rows that a filter of the table drops."""
+
 SORTED: tuple[Strategy, ...] = ("sort", "zorder", "hilbert")
 
 

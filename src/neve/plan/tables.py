@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from neve.errors import DependentsExist, InvalidInput, InvalidSchema, Refused, nearest
 from neve.model.facts import TableFacts
+from neve.model.ingest import is_hidden
+from neve.model.merging import AGGREGATIONS, FILTERS, check_merging, merging_of
 from neve.model.names import TableName, check_text
 from neve.model.ranges import RANGE, SPLIT_THRESHOLD, parse_threshold, to_property, tree_of_points
 from neve.model.specs import (
@@ -223,6 +225,38 @@ def _keep_ranges(facts: TableFacts, alterations: Sequence[Alteration]) -> None:
                 raise InvalidSchema(f"{path} is a row key and may not be NULL")
             case RenameColumn(path, _) | DropColumn(path) if path == RANGE:
                 raise InvalidSchema(f"{RANGE} says which key range a row was written for: it stays")
+            case _:
+                _keep_merging(facts, change)
+
+
+def _keep_merging(facts: TableFacts, change: Alteration) -> None:
+    """Keeps the columns that filters and aggregations name, and an aggregation for each value."""
+    merging = merging_of(facts.properties)
+    if merging is None:
+        return
+    match change:
+        case RenameColumn(path, _) | DropColumn(path) if path in merging.columns:
+            name, key = path, FILTERS if any(item.column == path for item in merging.age_offs) else AGGREGATIONS
+        case AddColumn("", column, _) if merging.aggregations and not is_hidden(column.name):
+            name, key = column.name, AGGREGATIONS
+        case _:
+            return
+    raise InvalidSchema(
+        f"{key} of {facts.name} would not fit {name} any more",
+        hint=f"first: neve table unset {facts.name.short} {key}; then alter it, and set it again",
+    )
+
+
+def check_range_properties(columns: Sequence[Field], properties: Mapping[str, str], keys: Sequence[str]) -> None:
+    """Refuses filters and aggregations of a table that has no row keys, or whose columns they do not fit."""
+    merging = merging_of(properties)
+    if merging is None:
+        return
+    if not keys:
+        raise InvalidInput(
+            f"{FILTERS} and {AGGREGATIONS} are for tables with row keys", hint="create it with --row-keys"
+        )
+    check_merging(merging, [column for column in columns if not is_hidden(column.name)], keys)
 
 
 def _check_widening(path: str, old: Type, new: Type) -> None:

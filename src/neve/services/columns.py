@@ -12,6 +12,7 @@ from neve.errors import InvalidInput, Refused, Unsupported
 from neve.model.commands import neve
 from neve.model.dataset import Dataset, DatasetColumn
 from neve.model.ingest import INGEST_DATE, FileFormat, SourceFile, is_hidden, rejected_name
+from neve.model.merging import AGGREGATIONS
 from neve.model.names import TableName, quote
 from neve.model.specs import AddColumn, DropColumn, TableSpec
 from neve.model.types import Field, Primitive, Type, spelled
@@ -96,6 +97,11 @@ def fit_columns(
     facts = context.catalog.facts(name)
     fitted = fit(context, name, facts.columns, files, dataset, evolve=evolve, keys=keys_of(facts))
     added = [*(AddColumn("", column) for column in fitted.missing), *fitted.inside]
+    if added and facts.properties.get(AGGREGATIONS):
+        raise Refused(
+            f"{name} has no column {', '.join(map(_path, added))}, and no aggregation for it",
+            hint=f"unset {AGGREGATIONS}, add the column, and set it again",
+        )
     if not any(column.name == INGEST_DATE for column in facts.columns):
         added.append(AddColumn("", INGEST_COLUMN))
     if added:

@@ -13,9 +13,9 @@ from neve.model.names import TableName
 from neve.model.periods import missing_dates
 from neve.model.results import CompactionBlock, DuePeriod, IngestionBlock, JobRow, TableStatus
 from neve.plan.period_files import PeriodFiles, due_period_files
-from neve.plan.range_upkeep import plan_range_jobs
+from neve.plan.range_upkeep import PATIENCE, aged_files, plan_range_jobs
 from neve.plan.ranges import RangeReport, keys_of, place_files
-from neve.plan.schedule import MANY_SNAPSHOTS, plan_compaction, plan_expiry_job, plan_manifest_job
+from neve.plan.schedule import MANY_SNAPSHOTS, Job, plan_compaction, plan_expiry_job, plan_manifest_job
 from neve.plan.tidying import manifest_target, plan_manifests
 from neve.services.context import Context
 from neve.services.descriptions import describe, period_spec
@@ -72,7 +72,7 @@ def table_jobs(context: Context, facts: TableFacts, layout: Layout) -> list[JobR
     """The scheduled work of one table, due or not."""
     compaction = plan_compaction(facts, layout.files, context.loaded.settings.compaction, target_bytes(context, facts))
     jobs = [
-        *(plan_range_jobs(facts, ranges, compaction) if (ranges := _ranges(context, facts)) else [compaction]),
+        *_file_jobs(context, facts, compaction),
         plan_expiry_job(facts, expirable(context, facts) if len(facts.snapshots) > MANY_SNAPSHOTS else 0),
         plan_manifest_job(facts, plan_manifests(layout.manifest_sizes, manifest_target(facts))),
     ]
@@ -90,9 +90,14 @@ def table_jobs(context: Context, facts: TableFacts, layout: Layout) -> list[JobR
     ]
 
 
-def _ranges(context: Context, facts: TableFacts) -> RangeReport | None:
+def _file_jobs(context: Context, facts: TableFacts, compaction: Job) -> list[Job]:
+    """A key-range table has more to do, and says more of its files than others."""
     keys = keys_of(facts)
-    return None if keys is None else RangeReport(keys, place_files(context.catalog.table_files(facts.name), keys))
+    if keys is None:
+        return [compaction]
+    files = context.catalog.table_files(facts.name)
+    aged = aged_files(files, keys.merging, context.clock() - PATIENCE)
+    return plan_range_jobs(facts, RangeReport(keys, place_files(files, keys)), compaction, aged=aged)
 
 
 def directory_jobs(context: Context, table: DirectoryTable, found: Contents) -> list[JobRow]:

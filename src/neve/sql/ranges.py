@@ -30,6 +30,10 @@ def inside(regions: Sequence[Region], keys: Sequence[str]) -> str:
     return exp.or_(*(_within(region, keys) for region in regions)).sql(dialect="spark")
 
 
+def select_where(table: str, condition: str) -> str:
+    return f"SELECT * FROM {table} WHERE {condition}"  # noqa: S608 - both are SQL of ours
+
+
 def within(found: KeyRange, keys: Sequence[str]) -> str:
     """The condition that a row belongs to a range."""
     region = tuple(Side(low=low, high=high) for low, high in zip(found.low, found.high, strict=True))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from neve.errors import InvalidInput
+from neve.model.facts import TableFacts
 from neve.model.ingest import is_hidden
 from neve.model.names import TableName
 from neve.model.range_rows import RangeRead
@@ -15,7 +17,8 @@ from neve.model.splits import Key
 from neve.plan.range_reads import between_region, exact_region, parse_values, plan_read
 from neve.plan.ranges import Keys, need_keys, place_files
 from neve.services.context import Context
-from neve.sql.ranges import inside
+from neve.sql.merging import merged
+from neve.sql.ranges import inside, select_where
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,14 +74,24 @@ def explain_read(context: Context, name: TableName, asked: Callable[[Keys], Aske
 
 def read_keys(context: Context, name: TableName, asked: Callable[[Keys], Asked]) -> DataFrame:
     """The rows that were asked for, in the order of the row keys and sort keys."""
-    from neve.engine.ranges import rows_inside
+    from neve.engine.ranges import rows_of
     from neve.engine.session import fresh_session
 
     facts = context.catalog.facts(name)
     keys = need_keys(facts)
     condition = inside(asked(keys).regions(keys), keys.row_keys)
+    query = current_rows(facts, keys, now=context.clock(), condition=condition)
     shown = [column.name for column in facts.columns if not is_hidden(column.name)]
-    return rows_inside(fresh_session(context.session.spark), name, condition, order=keys.order, columns=shown)
+    return rows_of(fresh_session(context.session.spark), query, order=keys.order, columns=shown)
+
+
+def current_rows(facts: TableFacts, keys: Keys, *, now: datetime, condition: str = "true") -> str:
+    """The rows of a table as its filters and aggregations make them, where a condition on its row keys holds."""
+    rows = select_where(facts.name.sql, condition)
+    if keys.merging is None:
+        return rows
+    shown = [column for column in facts.columns if not is_hidden(column.name)]
+    return merged(f"({rows})", keys.merging, shown, keys.order, now=now)
 
 
 def _listed(values: Values) -> Sequence[Key | None]:

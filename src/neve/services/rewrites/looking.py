@@ -14,7 +14,7 @@ from neve.model.names import TableName
 from neve.model.results import Reason
 from neve.model.rewrites import RewritePlan, Strategy, TableFiles
 from neve.plan.measures import small_file_bytes
-from neve.plan.range_upkeep import choose_in_ranges
+from neve.plan.range_upkeep import aged_files, choose_in_ranges
 from neve.plan.ranges import keys_of, need_keys, place_files
 from neve.plan.rewrite_groups import Footers, assign
 from neve.plan.rewrites import SORTED, Chosen, RewriteRules, candidates, choose, take
@@ -74,7 +74,7 @@ def look_at(context: Context, request: RewriteRequest) -> Look:
     files = context.catalog.table_files(request.table)
     writing = writing_for(context, files)
     rules = _rules(context, request, files, writing)
-    return _planned(request, writing, rules, _chosen(files, rules))
+    return _planned(request, writing, rules, _chosen(context, files, rules))
 
 
 def look_at_strays(context: Context, table: TableName) -> Look:
@@ -87,10 +87,12 @@ def look_at_strays(context: Context, table: TableName) -> Look:
     return _planned(request, writing, rules, choose_in_ranges(placed, files.spec_id, rules))
 
 
-def _chosen(files: TableFiles, rules: RewriteRules) -> Chosen:
+def _chosen(context: Context, files: TableFiles, rules: RewriteRules) -> Chosen:
     if not rules.by_key:
         return choose(candidates(files), files.spec_id, rules)
-    return choose_in_ranges(place_files(files, need_keys(files.facts)), files.spec_id, rules)
+    keys = need_keys(files.facts)
+    aged = aged_files(files, keys.merging, context.clock())
+    return choose_in_ranges(place_files(files, keys), files.spec_id, rules, aged=aged)
 
 
 def look_at_some(context: Context, files: TableFiles, paths: Collection[str], reason: Reason) -> Look:
