@@ -26,6 +26,7 @@ from neve.model.ranges import (
     to_property,
     tree_of_points,
 )
+from neve.model.regions import Side
 from neve.model.specs import TableSpec, check_spec, in_ranges
 from neve.model.splits import Key, order
 from neve.model.types import Field, Primitive
@@ -278,3 +279,29 @@ def test_merging_is_one_select() -> None:
         "CAST(COALESCE(MAP_ZIP_WITH(a, b, (k, x, y) -> COALESCE(GREATEST(x, y), x, y)), a, b) AS map<string,int>)) "
         "AS `m`, CAST(MIN(`seen`) AS date) AS `seen` FROM r WHERE `seen` >= DATE'2024-02-16' GROUP BY `k`"
     )
+
+
+@given(st.data(), st.sampled_from(sorted(VALUES)))
+def test_a_side_meets_the_files_that_can_hold_one_of_its_values(data: st.DataObject, kind: str) -> None:
+    values = st.none() | VALUES[kind]
+    side = Side(
+        low=data.draw(values),
+        high=data.draw(values),
+        with_low=data.draw(st.booleans()),
+        with_high=data.draw(st.booleans()),
+    )
+    held = data.draw(st.lists(VALUES[kind], min_size=1))
+
+    def has(value: Key) -> bool:
+        low, high = side.low, side.high
+        above = low is None or order(low) < order(value) or (side.with_low and low == value)
+        return above and (high is None or order(value) < order(high) or (side.with_high and high == value))
+
+    ends = sorted(held, key=order)
+    least, greatest = (end.encode() if isinstance(end, str) else end for end in (ends[0], ends[-1]))
+    if any(map(has, held)):
+        assert side.meets(least, greatest)
+    if side.meets(least, greatest):
+        assert not side.empty
+        assert side.low is None or order(side.low) <= order(ends[-1])
+        assert side.high is None or order(side.high) >= order(ends[0])

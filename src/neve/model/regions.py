@@ -22,9 +22,17 @@ class Side:
         opened, closed = "[" if self.with_low else "(", "]" if self.with_high else ")"
         return f"{opened}{shown_key(self.low)}, {shown_key(self.high)}{closed}"
 
+    @property
+    def empty(self) -> bool:
+        """Whether no value can be inside."""
+        if self.low is None or self.high is None:
+            return False
+        low, high = order(self.low), order(self.high)
+        return low > high or (low == high and not (self.with_low and self.with_high))
+
     def meets(self, least: Bound, greatest: Bound) -> bool:
         """Whether a file whose values lie between these may have one of ours."""
-        return self._starts_by(greatest) and self._ends_after(least)
+        return not self.empty and self._starts_by(greatest) and self._ends_after(least)
 
     def _starts_by(self, greatest: Bound) -> bool:
         if self.low is None:

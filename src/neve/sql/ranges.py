@@ -22,12 +22,14 @@ def locate(tree: RangeTree, keys: Sequence[str]) -> str:
 
 
 def inside(regions: Sequence[Region], keys: Sequence[str]) -> str:
-    """The condition that a row lies in one of the regions.
+    """The condition that a row lies in one of the regions; those that hold none are not looked for.
 
     >>> inside([(Side(low=1, high=5),), (Side(high=9, with_high=True),)], ["k"])
     '(`k` >= 1 AND `k` < 5) OR `k` <= 9'
     """
-    return exp.or_(*(_within(region, keys) for region in regions)).sql(dialect="spark")
+    full = [region for region in regions if not any(side.empty for side in region)]
+    found = exp.or_(*(_within(region, keys) for region in full)) if full else exp.false()
+    return found.sql(dialect="spark")
 
 
 def select_where(table: str, condition: str) -> str:
