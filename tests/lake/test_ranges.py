@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 from tests.lake.lakes import Cli
@@ -12,8 +15,10 @@ from neve.catalog.rows import CatalogRows
 from neve.errors import CommitConflict, InvalidInput, InvalidSchema, StalePlan
 from neve.lake import Lake, LakeTable
 from neve.model.names import TableName
+from neve.model.runs import Run, new_run_id
 from neve.plan.ranges import SplitPoint
 from neve.services.ranges.splitting import commit_cut
+from neve.services.repair import settle_dead_runs
 from neve.services.worker.metrics import metrics_text
 
 SCHEMA = "k string not null, n int not null, v int"
@@ -179,6 +184,27 @@ def test_rivals_that_divide_different_ranges_both_win(
     assert table.export_splits() == "b\nf\nh\nm\ns\n"
     assert len({row.range for row in table.ranges()}) == 11
     assert {cut.low, cut.high} == {9, 10}
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_process_that_died_while_it_divided_a_range_is_settled_by_the_tree(
+    lake: Lake, table: LakeTable, made: bool
+) -> None:
+    started = datetime(2020, 1, 1, tzinfo=UTC)
+    run = Run(
+        run_id=new_run_id(started, bytes),
+        kind="split",
+        table_name="t",
+        plan={"ranges": [3]},
+        started_at=started,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+    )
+    lake._context.store.runs.start(run)
+    if made:
+        commit_cut(lake._context, table.name, 3, SplitPoint(0, "b"))
+    settle_dead_runs(lake._context)
+    assert lake.runs.show(run.run_id).state == ("succeeded" if made else "failed")
 
 
 def test_an_empty_table_has_nothing_to_divide_or_to_read(table: LakeTable, cli: Cli) -> None:

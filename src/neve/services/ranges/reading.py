@@ -18,7 +18,6 @@ from neve.plan.range_reads import between_region, exact_region, parse_values, pl
 from neve.plan.ranges import Keys, need_keys, place_files
 from neve.services.context import Context
 from neve.sql.merging import merged
-from neve.sql.ranges import inside, select_where
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,6 +75,7 @@ def read_keys(context: Context, name: TableName, asked: Callable[[Keys], Asked])
     """The rows that were asked for, in the order of the row keys and sort keys."""
     from neve.engine.ranges import rows_of
     from neve.engine.session import fresh_session
+    from neve.sql.ranges import inside
 
     facts = context.catalog.facts(name)
     keys = need_keys(facts)
@@ -87,6 +87,8 @@ def read_keys(context: Context, name: TableName, asked: Callable[[Keys], Asked])
 
 def current_rows(facts: TableFacts, keys: Keys, *, now: datetime, condition: str = "true") -> str:
     """The rows of a table as its filters and aggregations make them, where a condition on its row keys holds."""
+    from neve.sql.ranges import select_where
+
     rows = select_where(facts.name.sql, condition)
     if keys.merging is None:
         return rows
