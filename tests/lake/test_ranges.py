@@ -139,6 +139,30 @@ def test_a_threshold_is_checked_when_it_is_set(table: LakeTable, cli: Cli) -> No
     assert cli("table", "unset", "t", "ranges.split-threshold").code == 0
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["set", "t", "ranges.split-treshold=20"], "ranges.split-threshold"),
+        (["set", "t", "ranges.filters=ageOff(v, 3)"], "date or a timestamp"),
+        (["set", "t", "ranges.aggregations=sum(k)"], "is a key"),
+        (["set", "t", "write.metadata.metrics.column.k=counts"], "stays full"),
+        (["unset", "t", "write.metadata.metrics.column.n"], "stays full"),
+        (["set", "plain", "ranges.split-threshold=20"], "with row keys"),
+        (["alter", "sums", "--drop", "v"], "would not fit v"),
+        (["alter", "sums", "--rename", "v=w"], "would not fit v"),
+        (["alter", "sums", "--add", "w int"], "would not fit w"),
+    ],
+)
+def test_properties_of_ranges_are_honoured_or_refused(
+    lake: Lake, table: LakeTable, cli: Cli, words: list[str], said: str
+) -> None:
+    lake.tables.create("plain", "k int")
+    lake.tables.create("sums", SCHEMA, row_keys=["k, n"], properties={"ranges.aggregations": "sum(v)"})
+    before = table.show()
+    answer = cli("table", *words)
+    assert (answer.code, said in answer.err, table.show()) == (2, True, before)
+
+
 def test_a_table_file_says_its_keys(lake: Lake) -> None:
     (lake.root / "points.txt").write_text("Zg==\n")
     file = lake.root / "t.yaml"

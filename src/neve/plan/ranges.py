@@ -121,7 +121,8 @@ def _state(given: int | None, spans: Sequence[tuple[Bound, Bound] | None], keys:
 
 
 def _inside(found: KeyRange, key: int, span: tuple[Bound, Bound] | None) -> bool:
-    return span is not None and found.holds(key, _key(span[0]), _key(span[1]))
+    """A file that does not say which keys it holds is opened by every read, and is where its writer said it is."""
+    return span is None or found.holds(key, _key(span[0]), _key(span[1]))
 
 
 def _key(bound: Bound) -> Key:

@@ -54,6 +54,8 @@ _RESERVED = (
 )
 _VERBS = {"neve.online": "use `neve table online` and `neve table offline`"}
 _ABOUT_COLUMNS = ("write.metadata.metrics.column.", "write.parquet.bloom-filter-enabled.column.")
+_OF_RANGES = "ranges."
+_RANGE_PROPERTIES = (SPLIT_THRESHOLD, FILTERS, AGGREGATIONS)
 _WIDER = frozenset({("int", "long"), ("float", "double")})
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)\Z")
 _SLUG = re.compile(r"[^a-z0-9_]+")
@@ -95,6 +97,9 @@ def check_properties(properties: Mapping[str, str], *, creating: bool = False) -
         check_text(value, what=f"the value of {key}")
         if key == SPLIT_THRESHOLD and value:
             parse_threshold(value)
+        if key.startswith(_OF_RANGES) and key not in _RANGE_PROPERTIES:
+            known = nearest(key, _RANGE_PROPERTIES) or f"there are: {', '.join(_RANGE_PROPERTIES)}"
+            raise InvalidInput(f"no property {key}", hint=known)
         if key in _RESERVED:
             raise InvalidInput(f"the property {key} is Iceberg's own and cannot be set")
         if key.startswith(_OWN):
@@ -248,15 +253,19 @@ def _keep_merging(facts: TableFacts, change: Alteration) -> None:
 
 
 def check_range_properties(columns: Sequence[Field], properties: Mapping[str, str], keys: Sequence[str]) -> None:
-    """Refuses filters and aggregations of a table that has no row keys, or whose columns they do not fit."""
+    """Refuses properties of key ranges for a table that has no row keys, or whose columns they do not fit."""
+    if not keys and (given := [key for key in properties if key.startswith(_OF_RANGES)]):
+        raise InvalidInput(f"{given[0]} is for tables with row keys", hint="create it with --row-keys")
     merging = merging_of(properties)
-    if merging is None:
-        return
-    if not keys:
-        raise InvalidInput(
-            f"{FILTERS} and {AGGREGATIONS} are for tables with row keys", hint="create it with --row-keys"
-        )
-    check_merging(merging, [column for column in columns if not is_hidden(column.name)], keys)
+    if merging is not None:
+        check_merging(merging, [column for column in columns if not is_hidden(column.name)], keys)
+
+
+def keep_key_metrics(facts: TableFacts, changed: Iterable[str]) -> None:
+    """Refuses to change how exactly manifests know the row keys: where a file lies is told by that."""
+    held = {f"{_ABOUT_COLUMNS[0]}{key}" for key in row_keys_of(facts)}
+    if found := sorted(held & set(changed)):
+        raise InvalidInput(f"{found[0]} stays full: readers find rows by what manifests say of row keys")
 
 
 def _check_widening(path: str, old: Type, new: Type) -> None:

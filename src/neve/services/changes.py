@@ -38,6 +38,7 @@ from neve.plan.tables import (
     check_range_properties,
     first_properties,
     is_dynamic_table,
+    keep_key_metrics,
     overlap,
     refuse_dynamic,
     row_keys_of,
@@ -110,6 +111,7 @@ def set_properties(context: Context, name: TableName, properties: Mapping[str, s
         raise InvalidInput("nothing to set", hint="write key=value")
     facts = context.catalog.facts(name)
     _refuse_declared(facts, properties)
+    keep_key_metrics(facts, properties)
     keys = [item.term.column for item in facts.sort_by] if row_keys_of(facts) else []
     check_range_properties(facts.columns, {**facts.properties, **properties}, keys)
     if all(facts.properties.get(key) == value for key, value in properties.items()):
@@ -125,6 +127,7 @@ def unset_properties(context: Context, name: TableName, keys: Sequence[str]) -> 
     check_properties(dict.fromkeys(keys, ""))
     facts = context.catalog.facts(name)
     _refuse_declared(facts, keys)
+    keep_key_metrics(facts, keys)
     for key in keys:
         if key not in facts.properties:
             raise InvalidInput(f"{name} has no property {key}", hint=nearest(key, facts.properties))
