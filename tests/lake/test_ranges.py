@@ -12,7 +12,7 @@ import pytest
 from tests.lake.lakes import Cli
 
 from neve.catalog.rows import CatalogRows
-from neve.errors import CommitConflict, InvalidInput, InvalidSchema, StalePlan
+from neve.errors import CommitConflict, ConfigError, InvalidInput, InvalidSchema, StalePlan
 from neve.lake import Lake, LakeTable
 from neve.model.names import TableName
 from neve.model.runs import Run, new_run_id
@@ -173,6 +173,16 @@ def test_a_table_file_says_its_keys(lake: Lake) -> None:
     lake.tables.create(str(file))
     table = lake.table("t")
     assert (table.show().row_keys, table.show().sort_keys, table.export_splits()) == (["k"], ["v"], "f\n")
+    file.write_text(file.read_text().replace("split_points: points.txt\n", "").replace("name: t\n", "name: u\n"))
+    with pytest.raises(ConfigError, match="split_points_base64"):
+        lake.tables.create(str(file))
+
+
+def test_periods_keep_rows_as_they_are(lake: Lake, cli: Cli) -> None:
+    schema = f"{SCHEMA}, _ingest_date date"
+    lake.tables.create("sums", schema, row_keys=["k, n"], properties={"ranges.aggregations": "sum(v)"})
+    said = cli("compact", "sums", "--period", "2024-01", "--yes")
+    assert (said.code, "merges rows" in said.err) == (2, True)
 
 
 def test_case_14_a_commit_that_always_loses_waits_ever_longer_and_gives_up(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import pytest
 import sqlglot
@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from neve.errors import InvalidInput, InvalidSchema, NeveError
-from neve.model.merging import AGGREGATIONS, FILTERS, merging_of
+from neve.model.changes import LiveFile
+from neve.model.merging import AGGREGATIONS, FILTERS, AgeOff, Merging, merging_of
 from neve.model.names import TableName
 from neve.model.ranges import (
     ExportedRange,
@@ -27,9 +28,11 @@ from neve.model.ranges import (
     tree_of_points,
 )
 from neve.model.regions import Side
+from neve.model.rewrites import DataEntry, FileMetrics, TableFiles
 from neve.model.specs import TableSpec, check_spec, in_ranges
 from neve.model.splits import Key, order
 from neve.model.types import Field, Primitive
+from neve.plan.range_upkeep import aged_files
 from neve.plan.ranges import SplitPoint, even_points, split_point
 from neve.plan.tables import check_range_properties
 from neve.services.specs import spec_from_words
@@ -305,3 +308,43 @@ def test_a_side_meets_the_files_that_can_hold_one_of_its_values(data: st.DataObj
         assert not side.empty
         assert side.low is None or order(side.low) <= order(ends[-1])
         assert side.high is None or order(side.high) >= order(ends[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "nulls", "aged"),
+    [
+        ("timestamptz", datetime(2024, 2, 15, 11, 59, tzinfo=UTC), 0, True),
+        ("timestamptz", datetime(2024, 2, 15, 12, 0, tzinfo=UTC), 0, False),
+        ("timestamptz", datetime(2024, 2, 29, tzinfo=UTC), 1, True),
+        ("timestamptz", None, 3, True),
+        ("timestamptz", None, None, False),
+        ("date", date(2024, 2, 14), 0, True),
+        ("date", date(2024, 2, 15), 0, False),
+    ],
+)
+def test_files_with_rows_that_are_too_old_are_known_from_manifests(
+    kind: str, least: datetime | date | None, nulls: int | None, aged: bool
+) -> None:
+    raw: dict[int, bytes] = {}
+    if isinstance(least, datetime):
+        raw[2] = (int(least.timestamp()) * 1_000_000).to_bytes(8, "little", signed=True)
+    elif least is not None:
+        raw[2] = (least - date(1970, 1, 1)).days.to_bytes(4, "little", signed=True)
+    entry = DataEntry(
+        file=LiveFile(content="data", path="f", format="parquet", spec_id=0, partition=(), rows=3, bytes=9, sequence=1),
+        place={},
+        first_row_id=0,
+        added=1,
+        metrics=FileMetrics(lower=raw, nulls={} if nulls is None else {2: nulls}),
+    )
+    files = TableFiles(
+        facts=None,  # type: ignore[arg-type]
+        spec_id=0,
+        unpartitioned=frozenset(),
+        types={2: kind},
+        ids={"at": 2},
+        data=(entry,),
+    )
+    now = datetime(2024, 2, 29, 12, tzinfo=UTC)
+    found = aged_files(files, Merging(age_offs=(AgeOff("at", 14),)), now)
+    assert found == (frozenset({"f"}) if aged else frozenset())

@@ -55,7 +55,7 @@ def _stray(each: PlacedFile) -> tuple[str, Reason]:
 
 
 def aged_files(files: TableFiles, merging: Merging | None, now: datetime) -> frozenset[str]:
-    """Files that hold rows which a filter drops, as far as manifests tell; those that do not tell may."""
+    """Files that hold rows which a filter drops, as far as manifests tell: new ones would tell no more."""
     if merging is None:
         return frozenset()
     return frozenset(
@@ -66,8 +66,10 @@ def aged_files(files: TableFiles, merging: Merging | None, now: datetime) -> fro
 def _is_aged(entry: DataEntry, files: TableFiles, item: AgeOff, now: datetime) -> bool:
     column = files.ids[item.column]
     least = comparable(files.types[column], entry.metrics.lower.get(column))
-    if entry.metrics.nulls.get(column, 0) or least is None or isinstance(least, bytes):
+    if entry.metrics.nulls.get(column, 0):
         return True
+    if least is None or isinstance(least, bytes):
+        return False
     since = now - timedelta(days=item.days) - _EPOCH
     return least < (since.days if files.types[column] == "date" else since // timedelta(microseconds=1))
 

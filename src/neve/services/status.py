@@ -9,6 +9,7 @@ from pathlib import Path
 from neve.model.compaction import Due, NotDue
 from neve.model.facts import FileFact, Layout, TableFacts
 from neve.model.ingest import INGEST_DATE, rejected_name
+from neve.model.merging import merging_of
 from neve.model.names import TableName
 from neve.model.periods import missing_dates
 from neve.model.results import CompactionBlock, DuePeriod, IngestionBlock, JobRow, TableStatus
@@ -151,7 +152,8 @@ def due_rows(judged: Sequence[Due | PeriodFiles | NotDue]) -> list[DuePeriod]:
 
 def _due(context: Context, facts: TableFacts, files: Sequence[FileFact], file: Path | None) -> list[DuePeriod]:
     described = describe(context, facts.name, file)
-    if described is None or not any(column.name == INGEST_DATE for column in facts.columns):
+    dated = any(column.name == INGEST_DATE for column in facts.columns)
+    if described is None or not dated or merging_of(facts.properties) is not None:
         return []
     arrived: dict[date, datetime] = {
         row.date: row.ingested_at for row in context.store.ingestions.for_table(facts.name.short)

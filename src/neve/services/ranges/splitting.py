@@ -21,7 +21,6 @@ from neve.model.specs import RANGES
 from neve.model.splits import parse_key, to_json
 from neve.model.units import counted, format_count
 from neve.plan.backoff import COMMIT_ATTEMPTS, commit_wait
-from neve.plan.range_upkeep import full_ranges
 from neve.plan.ranges import Keys, RangeReport, SplitPoint, need_keys, place_files, split_point
 from neve.plan.tables import refuse_dynamic
 from neve.services.context import Context
@@ -160,7 +159,7 @@ def _decided(context: Context, name: TableName, report: RangeReport, found: KeyR
 
 
 def _median(context: Context, name: TableName, report: RangeReport, found: KeyRange) -> SplitPoint | None:
-    if found.id not in full_ranges(report) and any(row.range == found.id and row.unsplittable for row in report.rows()):
+    if any(row.range == found.id and row.unsplittable for row in report.rows()):
         return None
     from neve.engine.ranges import sample_keys
     from neve.engine.session import fresh_session
