@@ -26,7 +26,7 @@ from neve.services.ranges.reading import Asked
 from neve.services.ranges.splitting import commit_cut
 from neve.sql.ranges import inside, literal
 
-COUNT = int(os.environ.get("FUZZ_SPARK") or 3)
+COUNT = int(os.environ.get("FUZZ_SPARK") or 2)
 STEPS = 7
 VALUES: dict[str, list[Key]] = {
     "int": [-3, 0, 1, 2, 5, 8],
