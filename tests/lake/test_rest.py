@@ -47,6 +47,7 @@ def filled(lake: Lake) -> Lake:
     make(lake, "raw.größe", rows=1)
     append(lake, "t", [{"id": 7, "v": None}])
     lake.table("t").tag("v1")
+    lake.tables.create("keyed", "k int not null", row_keys=["k"], split_points="5\n")
     declare(lake, "totals", "SELECT id, v FROM t", "t")
     fill(lake, "totals")
     make(lake, "gone")
@@ -76,6 +77,7 @@ SAME = {
     "/tables/t/health": ["table", "health", "t"],
     "/tables/t/files": ["table", "files", "t"],
     "/tables/t/partitions": ["table", "partitions", "t"],
+    "/tables/keyed/ranges": ["table", "partitions", "keyed"],
     "/tables/t/properties": ["table", "properties", "t"],
     "/trash": ["table", "trash"],
     "/dynamic": ["dynamic", "list"],

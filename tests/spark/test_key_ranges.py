@@ -18,7 +18,7 @@ def table(spark_lake: Lake, namespace: str) -> LakeTable:
     name = f"{namespace}.keyed"
     spark_lake.tables.create(name, "k string not null, v int", row_keys=["k"], split_points=POINTS)
     spark_lake.sql(
-        f"INSERT INTO {name} SELECT format_string('row-%02d', id), CAST(id AS INT) FROM range(100)", write=True
+        f"INSERT INTO {name} (k, v) SELECT format_string('row-%02d', id), CAST(id AS INT) FROM range(100)", write=True
     )
     return spark_lake.table(name)
 

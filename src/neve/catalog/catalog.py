@@ -222,6 +222,20 @@ class Catalog:
 
         self._change(name, change)
 
+    def swap_property(self, name: TableName, key: str, *, expected: str, value: str) -> bool:
+        """Sets a property in one try; false when it is no longer the expected one, or a rival's commit came first."""
+        from pyiceberg.exceptions import CommitFailedException
+
+        table = self._backend.open_table(name)
+        if table.metadata.properties.get(key) != expected:
+            return False
+        try:
+            with table.transaction() as transaction:
+                transaction.set_properties({key: value})
+        except CommitFailedException:
+            return False
+        return True
+
     def alter(
         self,
         name: TableName,

@@ -29,6 +29,7 @@ def read_table_files(name: TableName, loaded: Loaded, read: Reader) -> TableFile
                 for spec in metadata["partition-specs"]
                 if all(field["transform"] == "void" for field in spec["fields"])
             ),
+            ids={field["name"]: field["id"] for field in _current_schema(metadata)["fields"]},
             types=dict(_leaves(_current_schema(metadata)["fields"])),
             data=tuple(
                 entry

@@ -146,7 +146,7 @@ for _name, _help in {
     "key": "Keys of the service: who may ask what.",
 }.items():
     app.add_typer(importlib.import_module(f"neve.cli.{_name}").app, name=_name, help=_help)
-for _name in ("ingest", "landing", "compact", "changes", "retention"):
+for _name in ("ingest", "landing", "compact", "changes", "retention", "ranges"):
     importlib.import_module(f"neve.cli.{_name}")
 app.command("compact", cls=Command)(importlib.import_module("neve.cli.compact").compact)
 for _name in ("expire", "orphans", "manifests", "rewrite-deletes", "stats"):

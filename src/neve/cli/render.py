@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from neve.cli.health import health_text
 from neve.cli.options import options, say
+from neve.cli.range_text import RANGE_COLUMNS, read_lines, split_lines
 from neve.cli.rewrites import rewrite_lines
 from neve.cli.text import block, cell, grid, table
 from neve.cli.tidying import orphan_headline, orphan_table, statistics_table, tidying_headline, tidying_lines, would
@@ -25,6 +26,7 @@ from neve.model.history import RefreshRecord
 from neve.model.ingest import DateRow, IngestReceipt
 from neve.model.json_values import as_json, named_json
 from neve.model.periods import date_ranges
+from neve.model.range_rows import RangeRead, RangeRow, SplitReceipt
 from neve.model.refresh import DynamicRow, RefreshReceipt, RefreshState
 from neve.model.results import Receipt, SnapshotRow, TableDetails, TableStatus
 from neve.model.retention import DeletesReceipt, ExpireReceipt, ManifestReceipt, OrphanReceipt, StatisticsReceipt
@@ -81,6 +83,7 @@ _COLUMNS: dict[type[BaseModel], tuple[str, ...]] = {
         "due",
         "reason",
     ),
+    RangeRow: RANGE_COLUMNS,
     SnapshotRow: (
         "snapshot",
         "at",
@@ -241,6 +244,8 @@ def _emit_text(answer: BaseModel | Sequence[BaseModel], rows: Sequence[BaseModel
         _emit_status(answer)
     elif isinstance(answer, TableHealth):
         _print(health_text(answer))
+    elif isinstance(answer, RangeRead):
+        _print(block(read_lines(answer)))
     elif isinstance(answer, Step):
         _emit_step(answer, 0)
     elif isinstance(answer, BaseModel):
@@ -327,6 +332,8 @@ def _own_lines(receipt: Receipt) -> list[tuple[str, object]]:
             return _compaction_lines(receipt)
         case RewriteReceipt():
             return rewrite_lines(receipt)
+        case SplitReceipt():
+            return split_lines(receipt)
         case ExpireReceipt() | OrphanReceipt() | ManifestReceipt() | DeletesReceipt() | StatisticsReceipt():
             return tidying_lines(receipt)
         case RefreshReceipt(dry_run=True):

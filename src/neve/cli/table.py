@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +48,9 @@ def create(
     row_keys: Annotated[
         list[str] | None, typer.Option("--row-keys", help="The columns that order the rows: id, ts…")
     ] = None,
+    sort_keys: Annotated[
+        list[str] | None, typer.Option("--sort-keys", help="The columns that order rows of equal row keys.")
+    ] = None,
     split_points: SplitPoints = None,
     base64: Base64 = False,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="No error when it is there.")] = False,
@@ -55,7 +59,7 @@ def create(
     from neve.services.specs import is_table_file
 
     if is_table_file(table):
-        if schema or partition_by or sort_by or properties or comment or row_keys or split_points:
+        if schema or partition_by or sort_by or properties or comment or row_keys or sort_keys or split_points:
             raise InvalidInput(f"{table} already says what the table is", hint="change the file, or give a name")
     elif schema is None:
         raise InvalidInput(
@@ -70,6 +74,7 @@ def create(
         properties=pairs(properties or []),
         comment=comment,
         row_keys=row_keys or (),
+        sort_keys=sort_keys or (),
         split_points=read_text(split_points),
         base64=base64,
         if_not_exists=if_not_exists,
@@ -113,15 +118,22 @@ def history(table: Table) -> None:
 
 
 @app.command("files", cls=Command)
-def files(table: Table) -> None:
+def files(
+    table: Table,
+    by_range: Annotated[
+        bool, typer.Option("--by-range", help="Of a key-range table: how many files its ranges have.")
+    ] = False,
+) -> None:
     """Data and delete files of the current snapshot."""
-    _emit(open_lake(create=True).table(table).files(), empty="no files yet")
+    target = open_lake(create=True).table(table)
+    _emit(target.range_files() if by_range else target.files(), empty="no files yet")
 
 
 @app.command("partitions", cls=Command)
 def partitions(table: Table) -> None:
-    """Files, rows and bytes per partition."""
-    _emit(open_lake(create=True).table(table).partitions(), empty="no files yet")
+    """Files, rows and bytes per partition; of a key-range table, all its ranges."""
+    target = open_lake(create=True).table(table)
+    _emit(target.ranges() if target.has_ranges() else target.partitions(), empty="no files yet")
 
 
 @app.command("properties", cls=Command)
@@ -236,26 +248,25 @@ def reinitialise(
     ] = False,
     split_points: SplitPoints = None,
     base64: Base64 = False,
+    ranges: Annotated[
+        Path | None, typer.Option("--partitions", metavar="FILE", help="Ranges as export-partitions wrote them.")
+    ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
     """Take every row out of a table; layout and properties stay. Can be undone until snapshots expire."""
     target = open_lake(create=True).table(table)
-    points = read_text(split_points)
-    plan = target.reinitialise(delete_partitions=delete_partitions, split_points=points, base64=base64, dry_run=True)
+    points, tree = read_text(split_points), read_text(ranges)
+    empty = partial(
+        target.reinitialise, delete_partitions=delete_partitions, split_points=points, base64=base64, partitions=tree
+    )
+    plan = empty(dry_run=True)
     if dry_run or plan.reason is not None:
         _emit(plan)
         return
     rows = plan.details["rows_deleted"]
     confirm(f"Take {f'{rows:,}' if isinstance(rows, int) else 'all'} rows out of {plan.table}.", yes=yes)
-    _emit(target.reinitialise(delete_partitions=delete_partitions, split_points=points, base64=base64))
-
-
-@app.command("export-splits", cls=Command)
-def export_splits(table: Table, base64: Base64 = False) -> None:
-    """Print the split points of a key-range table, as `--split-points` reads them."""
-    text = open_lake(create=True).table(table).export_splits(base64=base64)
-    typer.echo(text, nl=False)
+    _emit(empty())
 
 
 @app.command("online", cls=Command)

@@ -11,6 +11,7 @@ from neve.client.wire import Refusing, Wire, segment
 from neve.errors import InvalidInput, Unsupported
 from neve.model.compaction import CompactionReceipt
 from neve.model.health import TableHealth
+from neve.model.range_rows import RangeRow
 from neve.model.results import (
     FileRow,
     NamespaceRow,
@@ -91,6 +92,12 @@ class RemoteTable(Refusing):
 
     def partitions(self) -> list[PartitionRow]:
         return [PartitionRow.model_validate(row) for row in self._wire.ask("GET", f"{self._path}/partitions")]
+
+    def has_ranges(self) -> bool:
+        return self.show().ranges is not None
+
+    def ranges(self) -> list[RangeRow]:
+        return [RangeRow.model_validate(row) for row in self._wire.ask("GET", f"{self._path}/ranges")]
 
     def references(self) -> list[ReferenceRow]:
         return [ReferenceRow.model_validate(row) for row in self._wire.ask("GET", f"{self._path}/references")]

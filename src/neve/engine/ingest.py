@@ -15,6 +15,7 @@ from neve.model.dataset import CORRUPT, SourceFormat, is_own_name
 from neve.model.ingest import INGEST_DATE, SUMMARY, IngestPlan, SourceFile
 from neve.model.layout import SortField
 from neve.model.names import TableName, quote
+from neve.model.ranges import RANGE
 from neve.model.types import Field, Type
 from neve.sql.dates import count_dates, delete_dates, select_dates
 
@@ -54,6 +55,8 @@ class Work:
     cleaning: Cleaning
     columns: tuple[str, ...]
     validations: tuple[Validation, ...]
+    placing: str | None = None
+    """For a key-range table, an expression of the range that a row belongs to."""
 
 
 def infer_columns(spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat) -> list[Field]:
@@ -180,12 +183,20 @@ def _cleaned(spark: SparkSession, raw: DataFrame, cleaning: Cleaning) -> DataFra
 
 
 def _append(rows: DataFrame, branch: Branch, work: Work, plan: IngestPlan, summary: Mapping[str, str]) -> None:
-    """Each task writes its own files: no shuffle, which for daily files costs more than it saves."""
+    """Each task writes its own files: no shuffle, which for daily files costs more than it saves.
+
+    Rows of a key-range table are brought together by range, and sorted as the table says.
+    """
+    from pyspark.sql import functions as f
+
     hashes = {item.delivery.date.isoformat(): item.delivery.content_hash for item in plan.work}
     chosen = rows.select(*(quote(name) for name in (*work.columns, INGEST_DATE)))
     if work.cleaning.order_by:
         chosen = chosen.sortWithinPartitions(*map(sorted_by, work.cleaning.order_by))
-    writer = chosen.writeTo(branch.sql).option("fanout-enabled", "true").option("distribution-mode", "none")
+    if work.placing is None:
+        writer = chosen.writeTo(branch.sql).option("fanout-enabled", "true").option("distribution-mode", "none")
+    else:
+        writer = chosen.withColumn(RANGE, f.expr(work.placing)).writeTo(branch.sql).option("distribution-mode", "hash")
     for key, value in {**summary, SUMMARY: json.dumps(hashes)}.items():
         writer = writer.option(f"snapshot-property.{key}", value)
     writer.append()

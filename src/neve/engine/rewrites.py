@@ -7,20 +7,23 @@ Written for Iceberg 1.12.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from neve.engine.changes.staged import table_cache
 from neve.engine.data_files import NewFile, parsed_tasks
 from neve.engine.errors import translated
 from neve.engine.session import use_in_thread
 from neve.engine.staging import load_iceberg
 from neve.errors import CommitConflict
 from neve.model.changes import LiveFile
-from neve.model.names import TableName
+from neve.model.names import TableName, quote
+from neve.model.ranges import RANGE
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _LOST = (
     "org.apache.iceberg.exceptions.CommitFailedException",
@@ -59,6 +62,10 @@ class Order:
     columns: tuple[str, ...] = ()
     terms: tuple[tuple[str, bool, bool], ...] = ()
     """For a sort: the column or transform, whether it descends, and whether NULLs come first."""
+    placing: str = ""
+    """For `keys`: an expression of the range that a row belongs to; it is sorted there as the table says."""
+    merge: Callable[[str], str] | None = None
+    """For `keys`: a query that makes of the rows in a relation those that are to stay, where not all do."""
 
 
 @dataclass
@@ -92,9 +99,8 @@ class Rewrite:
             size = sum(self._tasks[path].sizeBytes() for path in paths)
             split = size // max(outputs, 1) + _SLACK
             group = self._group(tasks, target_bytes=round(target_bytes * _AT_MOST), split=split, outputs=outputs)
-            group.setOutputFiles(self._runner(order).rewrite(group))
-            written = self._java.java.util.ArrayList(group.addedFiles())
-            files = [written.get(index) for index in range(written.size())]
+            group.setOutputFiles(self._placed(group, order) if order.placing else self._runner(order).rewrite(group))
+            files = _listed(self._java, group.addedFiles())
             return SparkSwap(
                 group,
                 files=len(files),
@@ -102,8 +108,10 @@ class Rewrite:
                 rows=sum(file.recordCount() for file in files),
             )
 
-    def commit(self, swaps: Sequence[Swap], jobs: Sequence[SparkSwap], summary: Mapping[str, str]) -> int:
-        """The one commit; its snapshot.
+    def commit(
+        self, swaps: Sequence[Swap], jobs: Sequence[SparkSwap], summary: Mapping[str, str], *, changes_rows: bool
+    ) -> int:
+        """The one commit; its snapshot: `replace`, or where rows were dropped or made one `overwrite`.
 
         Raises:
             CommitConflict: a file was replaced, or rows of it were deleted, since `base`; nothing was changed.
@@ -120,14 +128,29 @@ class Rewrite:
             for key, value in summary.items():
                 words.put(key, value)
             table = load_iceberg(self.spark, self.table)
-            manager = self._iceberg.actions.RewriteDataFilesCommitManager(table, self.base, True, words)
             try:
-                manager.commitFileGroups(groups)
+                if changes_rows:
+                    self._overwrite(table, jobs, summary)
+                else:
+                    manager = self._iceberg.actions.RewriteDataFilesCommitManager(table, self.base, True, words)
+                    manager.commitFileGroups(groups)
             except Py4JJavaError as exc:
                 if exc.java_exception.getClass().getName() in _LOST:
                     raise CommitConflict(f"files of {self.table} were changed meanwhile") from exc
                 raise
             return self._snapshot(summary)
+
+    def _overwrite(self, table: Any, jobs: Sequence[SparkSwap], summary: Mapping[str, str]) -> None:
+        """Fails when a file is gone, or rows of it were deleted, since `base`; rows that came meanwhile stay."""
+        change = table.newOverwrite().validateFromSnapshot(self.base).validateNoConflictingDeletes()
+        for job in jobs:
+            for file in _listed(self._java, job.group.rewrittenFiles()):
+                change.deleteFile(file)
+            for file in _listed(self._java, job.group.addedFiles()):
+                change.addFile(file)
+        for key, value in summary.items():
+            change.set(key, value)
+        change.commit()
 
     def discard(self, jobs: Sequence[SparkSwap]) -> None:
         """Removes what Spark wrote and nobody committed."""
@@ -146,6 +169,41 @@ class Rewrite:
     def _group(self, tasks: Any, *, target_bytes: int = 0, split: int = 0, outputs: int = 0) -> Any:
         spec = self._target.spec().specId()
         return self._iceberg.actions.RewriteFileGroup(None, tasks, spec, target_bytes, split, outputs)
+
+    def _placed(self, group: Any, order: Order) -> Any:
+        """As Iceberg's runners do it, with each row going to the range of its keys. Row ids stay."""
+        from pyspark.sql import functions as f
+
+        staged, tables = f"neve-ranges-{uuid.uuid4()}", table_cache(self.spark)
+        tasks = self._iceberg.spark.ScanTaskSetManager.get()
+        coordinator = self._iceberg.spark.FileRewriteCoordinator.get()
+        try:
+            tables.add(staged, self._target)
+            tasks.stageTasks(self._target, staged, group.fileScanTasks())
+            rows = self._merged(self.spark.read.format("iceberg").load(staged), order)
+            rows = rows.withColumn(RANGE, f.expr(order.placing))
+            writer = rows.write.format("iceberg").option("target-file-size-bytes", group.maxOutputFileSize())
+            writer.option("distribution-mode", "hash").mode("append").save(staged)
+            return coordinator.fetchNewFiles(self._target, staged)
+        finally:
+            tables.remove(staged)
+            tasks.removeTasks(self._target, staged)
+            coordinator.clearRewrite(self._target, staged)
+
+    def _merged(self, rows: DataFrame, order: Order) -> DataFrame:
+        """Rows that were made of others are new ones: they have no row id yet."""
+        from pyspark.sql import functions as f
+
+        if order.merge is None:
+            return rows
+        view = f"_neve_rows_{uuid.uuid4().hex}"
+        rows.createOrReplaceTempView(view)
+        try:
+            made = self.spark.sql(order.merge(view))
+        finally:
+            self.spark.catalog.dropTempView(view)
+        new = {name: f.lit(None).cast(kind) for name, kind in _columns(rows) if name not in made.columns}
+        return made.withColumns(new).select(*map(quote, rows.columns))
 
     def _runner(self, order: Order) -> Any:
         """Iceberg keeps its runners to itself: only reflection can make one."""
@@ -186,6 +244,15 @@ class Rewrite:
             snapshot = iceberg.snapshot(snapshot.parentId())
         found: int = snapshot.snapshotId()
         return found
+
+
+def _columns(rows: DataFrame) -> Iterator[tuple[str, Any]]:
+    return ((field.name, field.dataType) for field in rows.schema.fields)
+
+
+def _listed(java: Any, files: Any) -> list[Any]:
+    held = java.java.util.ArrayList(files)
+    return [held.get(index) for index in range(held.size())]
 
 
 def matching_files(spark: SparkSession, table: TableName, where: str) -> set[str]:

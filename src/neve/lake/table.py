@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from neve.errors import InvalidInput
+from neve.lake.ranged import KeyRanges
 from neve.model.batching import BatchOutcome
 from neve.model.compaction import CompactionReceipt
 from neve.model.health import TableHealth
@@ -49,11 +50,10 @@ if TYPE_CHECKING:
     from neve.services.row_changes import RowChanges
 
 
-class LakeTable:
+class LakeTable(KeyRanges):
     def __init__(self, context: Context, name: TableName, *, file: Path | None = None) -> None:
-        self._context = context
+        super().__init__(context, name)
         self._file = file
-        self.name = name
 
     def __repr__(self) -> str:
         return f"LakeTable({str(self.name)!r})"
@@ -96,6 +96,7 @@ class LakeTable:
         return look.table_files(self._context, self.name)
 
     def partitions(self) -> list[PartitionRow]:
+        """Files, rows and bytes per partition; `ranges` tells more of a key-range table."""
         return look.table_partitions(self._context, self.name)
 
     def references(self) -> list[ReferenceRow]:
@@ -225,21 +226,19 @@ class LakeTable:
         delete_partitions: bool = False,
         split_points: str | None = None,
         base64: bool = False,
+        partitions: str | None = None,
         dry_run: bool = False,
     ) -> Receipt:
-        """`split_points` is the text of a split file: one point per line."""
+        """`split_points` is the text of a split file: one point per line; `partitions` JSON lines of an export."""
         return lifecycle.reinitialise_table(
             self._context,
             self.name,
             delete_partitions=delete_partitions,
             split_points=split_points,
             encoded=base64,
+            ranges=partitions,
             dry_run=dry_run,
         )
-
-    def export_splits(self, *, base64: bool = False) -> str:
-        """The split points as the text of a split file."""
-        return look.export_split_points(self._context, self.name, encoded=base64)
 
     def export(
         self,

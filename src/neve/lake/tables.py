@@ -46,13 +46,14 @@ class Tables:
         properties: Mapping[str, str] | None = None,
         comment: str | None = None,
         row_keys: Sequence[str] = (),
+        sort_keys: Sequence[str] = (),
         split_points: str | None = None,
         base64: bool = False,
         if_not_exists: bool = False,
     ) -> Receipt:
         """`name` is a name, or a YAML file that holds all the rest."""
         if schema is None:
-            if any((partition_by, sort_by, properties, comment, row_keys, split_points)):
+            if any((partition_by, sort_by, properties, comment, row_keys, sort_keys, split_points)):
                 raise InvalidInput(f"{name} already says what the table is", hint="change the file, or give a schema")
             if specs.load_table_file(Path(name)).storage.format != "iceberg":
                 return directory_tables.create(self._context, Path(name), if_not_exists=if_not_exists)
@@ -68,10 +69,26 @@ class Tables:
             properties=properties,
             comment=comment,
             row_keys=row_keys,
+            sort_keys=sort_keys,
             split_points=split_points,
             encoded=base64,
         )
         return changes.create_table(self._context, spec, if_not_exists=if_not_exists)
+
+    def estimate_splits(
+        self,
+        *sources: str | Path,
+        key: str,
+        leaves: int,
+        type: str = "string",  # noqa: A002 - the word that users say
+        base64: bool = False,
+    ) -> str:
+        """The text of a split file that divides the keys of some files into so many ranges, about even."""
+        from neve.services.ranges.estimating import estimate_splits
+
+        return estimate_splits(
+            self._context, [str(source) for source in sources], key=key, key_type=type, leaves=leaves, encoded=base64
+        )
 
     def register(self, name: str, metadata_location: str) -> Receipt:
         return changes.register_table(self._context, TableName.parse(name), metadata_location)

@@ -29,6 +29,7 @@ class NewTable(Words):
     sort_by: list[Name] = Field([])
     comment: str | None = None
     row_keys: list[Name] = Field([])
+    sort_keys: list[Name] = Field([])
     split_points: str | None = Field(None, description="the text of a split file: one point per line")
     base64: bool = False
     if_not_exists: bool = False

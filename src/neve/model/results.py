@@ -75,6 +75,7 @@ class TableDetails(Answer):
     partition_by: list[str]
     sort_by: list[str]
     row_keys: list[str]
+    sort_keys: list[str]
     ranges: int | None
     rows: int | None
     files: int

@@ -69,12 +69,16 @@ class DataEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFiles:
-    """The files of a table's current snapshot. `unpartitioned` are such specs, `types` those of columns, by id."""
+    """The files of a table's current snapshot. `unpartitioned` are such specs, `types` those of columns, by id.
+
+    `ids` are those of the columns that are in no other.
+    """
 
     facts: TableFacts
     spec_id: int
     unpartitioned: frozenset[int]
     types: Mapping[int, str]
+    ids: Mapping[str, int] = field(default_factory=dict)
     data: tuple[DataEntry, ...] = ()
     deletes: tuple[LiveFile, ...] = ()
 

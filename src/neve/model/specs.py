@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from neve.errors import ColumnNotFound, InvalidSchema, nearest
 from neve.model.layout import SortField, Transform
 from neve.model.names import TableName, check_text
+from neve.model.ranges import RANGE
 from neve.model.splits import Key, check_points, key_type
 from neve.model.types import Field, ListOf, MapOf, Primitive, Struct, Type
 
 ONLINE = "neve.online"
 ROW_KEYS = "neve.row-keys"
-SPLIT_POINTS = "neve.split-points"
+SORT_KEYS = "neve.sort-keys"
+RANGES = "neve.ranges"
 RESERVED_COLUMNS = frozenset(
     {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
 )
@@ -39,6 +41,7 @@ class TableSpec:
     properties: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
     row_keys: tuple[str, ...] = ()
+    sort_keys: tuple[str, ...] = ()
     split_points: tuple[Key, ...] = ()
 
 
@@ -117,11 +120,37 @@ def check_spec(spec: TableSpec) -> None:
     for transform, verb in ((t, v) for v, terms in _terms(spec).items() for t in terms):
         check_transform(transform, find_column(spec.columns, transform.column).type, verb=verb)
     check_partition_names(spec.partition_by, {column.name for column in spec.columns})
+    _check_keys(spec)
+
+
+def _check_keys(spec: TableSpec) -> None:
     for key in spec.row_keys:
         key_type(find_column(spec.columns, key))
+    if spec.row_keys and any(column.name.lower() == RANGE for column in spec.columns):
+        raise InvalidSchema(f"{RANGE} is the column that Névé keeps key ranges in", hint="choose another name")
     if spec.split_points and not spec.row_keys:
         raise InvalidSchema("split points divide the first row key, and there is none", hint="give --row-keys")
+    if spec.sort_keys and not spec.row_keys:
+        raise InvalidSchema("sort keys come after the row keys, and there are none", hint="give --row-keys")
+    for key in spec.sort_keys:
+        check_transform(Transform(key), find_column(spec.columns, key).type, verb="sort")
+    if twice := _first_twice(key.lower() for key in (*spec.row_keys, *spec.sort_keys)):
+        raise InvalidSchema(f"{twice} is a key twice", hint="name each column once")
     check_points(spec.split_points)
+
+
+def in_ranges(spec: TableSpec) -> TableSpec:
+    """A key-range table with its layout: a column for the range, files by range, rows in the order of the keys."""
+    if not spec.row_keys:
+        return spec
+    if spec.partition_by or spec.sort_by:
+        raise InvalidSchema(
+            "row keys already say where a row lies: they take no partitioning and no sort order",
+            hint="leave those out; --sort-keys orders rows of equal keys",
+        )
+    order = tuple(SortField(Transform(key)) for key in (*spec.row_keys, *spec.sort_keys))
+    column = Field(RANGE, Primitive("int"), False, "the key range that the row was written for")
+    return replace(spec, columns=(*spec.columns, column), partition_by=(Transform(RANGE),), sort_by=order)
 
 
 def _terms(spec: TableSpec) -> dict[str, tuple[Transform, ...]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import itertools
-import json
 from collections.abc import Sequence
 
 from neve.errors import InvalidInput
@@ -38,7 +37,8 @@ def parse_points(text: str, kind: str, *, encoded: bool = False) -> tuple[Key, .
     if lines and not lines[-1]:
         lines.pop()
     points = tuple(
-        _parse(line.removesuffix("\r"), kind, number, encoded=encoded) for number, line in enumerate(lines, 1)
+        _parse(line.removesuffix("\r"), kind, f"split points, line {number}", encoded=encoded)
+        for number, line in enumerate(lines, 1)
     )
     check_points(points)
     return points
@@ -58,36 +58,44 @@ def check_points(points: Sequence[Key]) -> None:
     for earlier, later in itertools.pairwise(points):
         if earlier == later:
             raise InvalidInput(f"split points: duplicate found: {later!r}")
-        if _order(earlier) > _order(later):
+        if order(earlier) > order(later):
             raise InvalidInput(f"split points: {earlier!r} should be less than {later!r}", hint="sort them ascending")
 
 
-def to_property(points: Sequence[Key]) -> str:
-    """The points as they are kept in a table's properties."""
-    return json.dumps([point.hex() if isinstance(point, bytes) else point for point in points])
+def to_json(point: Key) -> int | str:
+    """A point as JSON holds it: binary in hexadecimal."""
+    return point.hex() if isinstance(point, bytes) else point
 
 
-def from_property(text: str | None, kind: str) -> tuple[Key, ...]:
-    values = json.loads(text) if text else []
-    return tuple(bytes.fromhex(value) if kind == "binary" else value for value in values)
+def from_json(value: int | str, kind: str) -> Key:
+    return bytes.fromhex(str(value)) if kind == "binary" else value
 
 
-def _parse(line: str, kind: str, number: int, *, encoded: bool) -> Key:
+def parse_key(text: str, kind: str) -> Key:
+    """A value of a row key as people write it: binary in base64.
+
+    >>> parse_key("7", "long"), parse_key("a", "string"), parse_key("AQ==", "binary")
+    (7, 'a', b'\\x01')
+    """
+    return _parse(text, kind, "a key", encoded=False)
+
+
+def _parse(line: str, kind: str, where: str, *, encoded: bool) -> Key:
     if kind in _BITS:
         limit = 1 << (_BITS[kind] - 1)
         try:
             value = int(line)
         except ValueError as exc:
-            raise InvalidInput(f"split points, line {number}: {line!r} is not a whole number") from exc
+            raise InvalidInput(f"{where}: {line!r} is not a whole number") from exc
         if not -limit <= value < limit:
-            raise InvalidInput(f"split points, line {number}: {value} does not fit into a {kind}")
+            raise InvalidInput(f"{where}: {value} does not fit into a {kind}")
         return value
     if kind == "binary" or encoded:
         try:
             raw = base64.b64decode(line, validate=True)
             return raw if kind == "binary" else raw.decode()
         except (binascii.Error, UnicodeDecodeError) as exc:
-            raise InvalidInput(f"split points, line {number}: {line!r} is not base64 of a {kind}") from exc
+            raise InvalidInput(f"{where}: {line!r} is not base64 of a {kind}") from exc
     return line
 
 
@@ -103,7 +111,7 @@ def _format(point: Key, *, encoded: bool) -> str:
             return str(point)
 
 
-def _order(point: Key) -> tuple[int, bytes]:
+def order(point: Key) -> tuple[int, bytes]:
     """Spark's order: numbers by value, strings by their UTF-8 bytes."""
     if isinstance(point, int):
         return point, b""

@@ -269,6 +269,10 @@ class TableFile(SchemaFile):
     columns: Columns = []
     partition_by: Texts = []
     sort_by: Texts = []
+    row_keys: Texts = []
+    sort_keys: Texts = []
+    split_points: Name | None = None
+    split_points_base64: bool = False
     properties: dict[str, Text] = {}
     storage: StorageSection = StorageSection()
     partitioning: PartitioningSection = PartitioningSection()
@@ -309,13 +313,23 @@ class TableFile(SchemaFile):
 
     @model_validator(mode="after")
     def _sections_go_together(self) -> TableFile:
+        if self.split_points_base64 and self.split_points is None:
+            raise _unmet("split_points_base64", "says how split_points are written, and there are none")
         if self.storage.format != "iceberg":
             self._check_directory()
         self._check_outputs()
         return self
 
     def _check_directory(self) -> None:
-        for key in ("partition_by", "sort_by", "properties"):
+        for key in (
+            "partition_by",
+            "sort_by",
+            "row_keys",
+            "sort_keys",
+            "split_points",
+            "split_points_base64",
+            "properties",
+        ):
             if getattr(self, key):
                 raise _unmet(key, f"is for Iceberg tables; a {self.storage.format} directory has partitioning.pattern")
         ending = _ENDINGS[self.storage.format]

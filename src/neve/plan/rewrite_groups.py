@@ -16,7 +16,7 @@ from neve.model.results import Reason
 from neve.model.rewrites import SMALL, Candidate, Group, LeftAlone, Mechanic, RewritePlan
 from neve.model.units import format_bytes, format_count
 from neve.plan.copying import MAX_FOOTER_BYTES, MAX_ROW_GROUPS, MIN_ROW_GROUP_BYTES, copy_class
-from neve.plan.rewrites import ALONE, SORTED, Chosen, RewriteRules, left_alone
+from neve.plan.rewrites import AGED, ALONE, OUT_OF_RANGE, SORTED, Chosen, RewriteRules, left_alone
 
 Sized = TypeVar("Sized", Candidate, Group)
 
@@ -64,7 +64,7 @@ def assign(chosen: Chosen, footers: Footers, rules: RewriteRules) -> RewritePlan
     for label, (files, reason) in chosen.work.items():
         made = (
             _spark_groups(label, files, reason)
-            if rules.strategy in SORTED
+            if rules.sorts
             else list(_packed_groups(label, files, reason, footers, rules))
         )
         if rules.unite:
@@ -216,7 +216,7 @@ _HOT = Reason(code="hot", detail="it was written to just now: a job on it would 
 
 
 def _moves(group: Group) -> bool:
-    return group.reason.code == "old_layout"
+    return group.reason.code in ("old_layout", OUT_OF_RANGE, AGED)
 
 
 def _is_hot(group: Group, rules: RewriteRules) -> bool:

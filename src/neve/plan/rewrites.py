@@ -22,6 +22,12 @@ MANY_DELETED = 0.05
 RATIO = 3
 """Size-ratio: the other files of a batch together have at least so many times the bytes of its largest."""
 
+OUT_OF_RANGE = "out_of_range"
+"""The reason for files of a key-range table whose rows belong to other ranges."""
+
+AGED = "aged_off"
+"""The reason for files with rows that a filter of the table drops."""
+
 SORTED: tuple[Strategy, ...] = ("sort", "zorder", "hilbert")
 
 
@@ -32,6 +38,7 @@ class RewriteRules:
     `codecs` are those that files may be packed with, any where it is empty.
     `ordered_until` is the sequence number of the last commit that put the whole table in the order that is asked for.
     A partition that was written to after `quiet_since` is left to its writer, unless a copy is quick enough.
+    With `by_key`, rows go to the ranges of their keys and are sorted there, by Spark.
     With `unite`, a partition keeps one small file at most: files that are not alike go together, by Spark.
     """
 
@@ -45,7 +52,13 @@ class RewriteRules:
     ordered_until: int = -1
     quiet_since: int | None = None
     only: frozenset[str] | None = None
+    by_key: bool = False
     unite: bool = False
+
+    @property
+    def sorts(self) -> bool:
+        """Whether rows are put in an order, which only Spark does."""
+        return self.by_key or self.strategy in SORTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from neve.errors import DependentsExist, InvalidInput, InvalidSchema, Refused, nearest
 from neve.model.facts import TableFacts
+from neve.model.ingest import is_hidden
+from neve.model.merging import AGGREGATIONS, FILTERS, check_merging, merging_of
 from neve.model.names import TableName, check_text
+from neve.model.ranges import RANGE, SPLIT_THRESHOLD, parse_threshold, to_property, tree_of_points
 from neve.model.specs import (
+    RANGES,
     RESERVED_COLUMNS,
     ROW_KEYS,
-    SPLIT_POINTS,
+    SORT_KEYS,
     AddColumn,
     Alteration,
     DropColumn,
+    DropRequired,
     MoveColumn,
     RenameColumn,
     SetComment,
@@ -27,7 +32,6 @@ from neve.model.specs import (
     find_column,
     walk,
 )
-from neve.model.splits import Key, from_property, key_type, to_property
 from neve.model.types import Field, Primitive, Type
 
 FORMAT_VERSION = "format-version"
@@ -50,6 +54,8 @@ _RESERVED = (
 )
 _VERBS = {"neve.online": "use `neve table online` and `neve table offline`"}
 _ABOUT_COLUMNS = ("write.metadata.metrics.column.", "write.parquet.bloom-filter-enabled.column.")
+_OF_RANGES = "ranges."
+_RANGE_PROPERTIES = (SPLIT_THRESHOLD, FILTERS, AGGREGATIONS)
 _WIDER = frozenset({("int", "long"), ("float", "double")})
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)\Z")
 _SLUG = re.compile(r"[^a-z0-9_]+")
@@ -61,38 +67,26 @@ def first_properties(spec: TableSpec, defaults: Mapping[str, str]) -> dict[str, 
     """Defaults, then full statistics for the columns that locate rows, then what was asked for."""
     check_properties(spec.properties, creating=True)
     check_text(spec.comment or "", what="the comment")
-    keys = [*(item.column for item in spec.partition_by), *(item.term.column for item in spec.sort_by), *spec.row_keys]
+    keys = [*(item.column for item in spec.partition_by), *(item.term.column for item in spec.sort_by)]
     metrics = {f"write.metadata.metrics.column.{key}": "full" for key in keys}
     comment = {"comment": spec.comment} if spec.comment else {}
-    ranges = {ROW_KEYS: json.dumps(spec.row_keys), **split_property(spec.split_points)} if spec.row_keys else {}
-    return {FORMAT_VERSION: "3", **defaults, **metrics, **comment, **ranges, **spec.properties}
+    return {FORMAT_VERSION: "3", **defaults, **metrics, **comment, **_range_properties(spec), **spec.properties}
 
 
-def split_property(points: Sequence[Key]) -> dict[str, str]:
-    """The property that keeps a table's split points; none for one range."""
-    return {SPLIT_POINTS: to_property(points)} if points else {}
-
-
-def split_key(facts: TableFacts) -> Field:
-    """The column that split points divide: the first row key.
-
-    Raises:
-        InvalidInput: the table has no row keys.
-    """
-    keys = row_keys_of(facts)
-    if not keys:
-        raise InvalidInput(f"{facts.name} has no row keys, so it has no split points", hint="create it with --row-keys")
-    return find_column(facts.columns, keys[0])
+def _range_properties(spec: TableSpec) -> dict[str, str]:
+    """The keys and ranges of a key-range table. Each range's rows go to one task, which sorts them."""
+    if not spec.row_keys:
+        return {}
+    return {
+        "write.distribution-mode": "hash",
+        ROW_KEYS: json.dumps(spec.row_keys),
+        SORT_KEYS: json.dumps(spec.sort_keys),
+        RANGES: to_property(tree_of_points(spec.split_points, len(spec.row_keys))),
+    }
 
 
 def row_keys_of(facts: TableFacts) -> tuple[str, ...]:
     return tuple(map(str, json.loads(facts.properties.get(ROW_KEYS, "[]"))))
-
-
-def split_points_of(facts: TableFacts) -> tuple[Key, ...]:
-    """The table's split points, ascending; none for a table that is one range."""
-    text = facts.properties.get(SPLIT_POINTS)
-    return from_property(text, key_type(split_key(facts))) if text else ()
 
 
 def check_properties(properties: Mapping[str, str], *, creating: bool = False) -> None:
@@ -101,6 +95,11 @@ def check_properties(properties: Mapping[str, str], *, creating: bool = False) -
         if key != key.strip() or not key or not key.isprintable() or key.startswith("-") or "=" in key:
             raise InvalidInput(f"not a property name: {key!r}")
         check_text(value, what=f"the value of {key}")
+        if key == SPLIT_THRESHOLD and value:
+            parse_threshold(value)
+        if key.startswith(_OF_RANGES) and key not in _RANGE_PROPERTIES:
+            known = nearest(key, _RANGE_PROPERTIES) or f"there are: {', '.join(_RANGE_PROPERTIES)}"
+            raise InvalidInput(f"no property {key}", hint=known)
         if key in _RESERVED:
             raise InvalidInput(f"the property {key} is Iceberg's own and cannot be set")
         if key.startswith(_OWN):
@@ -211,10 +210,62 @@ def check_alterations(facts: TableFacts, alterations: Sequence[Alteration], used
                 check_text(comment, what=f"the comment of {path}")
             case _:
                 find_column(facts.columns, change.path)
+    _keep_ranges(facts, alterations)
     dropped = {change.path for change in alterations if isinstance(change, DropColumn)}
     added = any(isinstance(change, AddColumn) and not change.path for change in alterations)
     if not added and dropped.issuperset(column.name for column in facts.columns):
         raise InvalidSchema("a table needs at least one column")
+
+
+def _keep_ranges(facts: TableFacts, alterations: Sequence[Alteration]) -> None:
+    """Keeps what a key-range table rests on: its layout, its column for the range, and keys that are never NULL."""
+    keys = row_keys_of(facts)
+    for change in alterations if keys else ():
+        match change:
+            case SetPartitioning() | SetSortOrder():
+                raise InvalidSchema(
+                    f"{facts.name} lies in key ranges, which say how its rows are partitioned and sorted"
+                )
+            case DropRequired(path) if path in keys:
+                raise InvalidSchema(f"{path} is a row key and may not be NULL")
+            case RenameColumn(path, _) | DropColumn(path) if path == RANGE:
+                raise InvalidSchema(f"{RANGE} says which key range a row was written for: it stays")
+            case _:
+                _keep_merging(facts, change)
+
+
+def _keep_merging(facts: TableFacts, change: Alteration) -> None:
+    """Keeps the columns that filters and aggregations name, and an aggregation for each value."""
+    merging = merging_of(facts.properties)
+    if merging is None:
+        return
+    match change:
+        case RenameColumn(path, _) | DropColumn(path) if path in merging.columns:
+            name, key = path, FILTERS if any(item.column == path for item in merging.age_offs) else AGGREGATIONS
+        case AddColumn("", column, _) if merging.aggregations and not is_hidden(column.name):
+            name, key = column.name, AGGREGATIONS
+        case _:
+            return
+    raise InvalidSchema(
+        f"{key} of {facts.name} would not fit {name} any more",
+        hint=f"first: neve table unset {facts.name.short} {key}; then alter it, and set it again",
+    )
+
+
+def check_range_properties(columns: Sequence[Field], properties: Mapping[str, str], keys: Sequence[str]) -> None:
+    """Refuses properties of key ranges for a table that has no row keys, or whose columns they do not fit."""
+    if not keys and (given := [key for key in properties if key.startswith(_OF_RANGES)]):
+        raise InvalidInput(f"{given[0]} is for tables with row keys", hint="create it with --row-keys")
+    merging = merging_of(properties)
+    if merging is not None:
+        check_merging(merging, [column for column in columns if not is_hidden(column.name)], keys)
+
+
+def keep_key_metrics(facts: TableFacts, changed: Iterable[str]) -> None:
+    """Refuses to change how exactly manifests know the row keys: where a file lies is told by that."""
+    held = {f"{_ABOUT_COLUMNS[0]}{key}" for key in row_keys_of(facts)}
+    if found := sorted(held & set(changed)):
+        raise InvalidInput(f"{found[0]} stays full: readers find rows by what manifests say of row keys")
 
 
 def _check_widening(path: str, old: Type, new: Type) -> None:
@@ -256,8 +307,9 @@ def follow_columns(properties: Mapping[str, str], alterations: Sequence[Alterati
         for change in alterations
         if isinstance(change, RenameColumn)
     }
-    if ROW_KEYS in found:
-        found[ROW_KEYS] = json.dumps([renamed.get(key, key) for key in json.loads(found[ROW_KEYS])])
+    for keys in (ROW_KEYS, SORT_KEYS):
+        if keys in found:
+            found[keys] = json.dumps([renamed.get(key, key) for key in json.loads(found[keys])])
     return found
 
 

@@ -28,16 +28,20 @@ from neve.model.specs import (
     SetType,
     TableSpec,
     check_spec,
+    in_ranges,
 )
 from neve.plan.adopt import refuse_reused_names
 from neve.plan.moments import check_reference_name, find_snapshot
 from neve.plan.tables import (
     check_alterations,
     check_properties,
+    check_range_properties,
     first_properties,
     is_dynamic_table,
+    keep_key_metrics,
     overlap,
     refuse_dynamic,
+    row_keys_of,
     table_location,
 )
 from neve.services.context import Context
@@ -59,6 +63,8 @@ def create_table(
 ) -> Receipt:
     """Makes an empty table in a folder of its own, and its namespace when missing; `own` are properties of ours."""
     check_spec(spec)
+    check_range_properties(spec.columns, spec.properties, (*spec.row_keys, *spec.sort_keys))
+    spec = in_ranges(spec)
     properties = {**first_properties(spec, table_defaults(context.loaded)), **(own or {})}
     if is_taken(context, spec.name):
         return _existing(spec.name, if_not_exists=if_not_exists)
@@ -105,6 +111,9 @@ def set_properties(context: Context, name: TableName, properties: Mapping[str, s
         raise InvalidInput("nothing to set", hint="write key=value")
     facts = context.catalog.facts(name)
     _refuse_declared(facts, properties)
+    keep_key_metrics(facts, properties)
+    keys = [item.term.column for item in facts.sort_by] if row_keys_of(facts) else []
+    check_range_properties(facts.columns, {**facts.properties, **properties}, keys)
     if all(facts.properties.get(key) == value for key, value in properties.items()):
         return _nothing("set", name, "the properties already have these values")
     with recorded(context, "set", name, plan=dict(properties)) as run:
@@ -118,6 +127,7 @@ def unset_properties(context: Context, name: TableName, keys: Sequence[str]) -> 
     check_properties(dict.fromkeys(keys, ""))
     facts = context.catalog.facts(name)
     _refuse_declared(facts, keys)
+    keep_key_metrics(facts, keys)
     for key in keys:
         if key not in facts.properties:
             raise InvalidInput(f"{name} has no property {key}", hint=nearest(key, facts.properties))

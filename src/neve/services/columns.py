@@ -8,21 +8,24 @@ from dataclasses import dataclass
 from datetime import date
 
 from neve.engine.ingest import Work, columns_of, infer_columns
-from neve.errors import Refused, Unsupported
+from neve.errors import InvalidInput, Refused, Unsupported
 from neve.model.commands import neve
 from neve.model.dataset import Dataset, DatasetColumn
-from neve.model.ingest import INGEST_DATE, FileFormat, SourceFile, rejected_name
+from neve.model.ingest import INGEST_DATE, FileFormat, SourceFile, is_hidden, rejected_name
+from neve.model.merging import AGGREGATIONS
 from neve.model.names import TableName, quote
 from neve.model.specs import AddColumn, DropColumn, TableSpec
 from neve.model.types import Field, Primitive, Type, spelled
 from neve.plan.ingest import check_fits
 from neve.plan.nested import as_text, check_parsed, extend
+from neve.plan.ranges import Keys, keys_of
 from neve.services.changes import create_table
 from neve.services.context import Context
 from neve.services.specs import INGEST_COLUMN
 from neve.sql.cleaning import build_cleaning, build_validations
 from neve.sql.columns import parse_columns
 from neve.sql.nested import reshape
+from neve.sql.ranges import locate
 
 _REJECTED_COLUMNS = (
     "run_id string not null, ingest_date date, source_file string, source_line bigint, rules array<string>, raw string"
@@ -55,10 +58,11 @@ def fit(
     dataset: Dataset | None,
     *,
     evolve: bool,
+    keys: Keys | None = None,
 ) -> Fit:
     """Raises what keeps the files from a table that has the known columns; one that has none takes what they have."""
     spark = context.session.spark
-    own = [column for column in known if column.name != INGEST_DATE]
+    own = [column for column in known if not is_hidden(column.name)]
     source = (dataset or Dataset(name="as_is")).source
     present = columns_of(spark, files, source)
     found = {column: kind for column, kind in present.items() if kind is not None}
@@ -67,6 +71,8 @@ def fit(
         columns = own or _inferred(context, files, source)
         nesting = _nest(columns, present, {file.format for file in files})
         config = _derived(config, columns, present, nesting)
+    if keys is not None:
+        config = _keyed(config, keys)
     cleaning = build_cleaning(config, [_raw_column(column, nesting) for column in present])
     missing = _missing(name, known, cleaning.columns, nesting, first=not own, evolve=evolve)
     text = Primitive("string")
@@ -78,6 +84,7 @@ def fit(
         cleaning=cleaning,
         columns=tuple(column.name for column in cleaning.columns),
         validations=build_validations(config, cleaning.columns),
+        placing=None if keys is None else locate(keys.tree, keys.row_keys),
     )
     return Fit(work, missing, nesting.inside)
 
@@ -88,8 +95,13 @@ def fit_columns(
 ) -> Iterator[Work]:
     """The work of an ingest, with the table ready to take it; columns added for it go again when it fails."""
     facts = context.catalog.facts(name)
-    fitted = fit(context, name, facts.columns, files, dataset, evolve=evolve)
+    fitted = fit(context, name, facts.columns, files, dataset, evolve=evolve, keys=keys_of(facts))
     added = [*(AddColumn("", column) for column in fitted.missing), *fitted.inside]
+    if added and facts.properties.get(AGGREGATIONS):
+        raise Refused(
+            f"{name} has no column {', '.join(map(_path, added))}, and no aggregation for it",
+            hint=f"unset {AGGREGATIONS}, add the column, and set it again",
+        )
     if not any(column.name == INGEST_DATE for column in facts.columns):
         added.append(AddColumn("", INGEST_COLUMN))
     if added:
@@ -184,6 +196,24 @@ def _derived(
     ]
     base = config or Dataset(name="as_is", missing_columns="null")
     return base.model_copy(update={"columns": tuple(chosen)})
+
+
+def _keyed(config: Dataset, keys: Keys) -> Dataset:
+    """Rows without a row key are rejected, and rows lie in the order of the keys.
+
+    Raises:
+        InvalidInput: the cleaning file wants them in another order, or leaves a key out.
+    """
+    if config.order_by:
+        raise InvalidInput("rows of a key-range table lie in the order of its keys", hint="leave order_by out")
+    wanted = {key.casefold() for key in keys.row_keys}
+    if lacking := wanted - {column.name.casefold() for column in config.columns}:
+        raise InvalidInput(f"{', '.join(sorted(lacking))} is a row key, and the cleaning file has no such column")
+    columns = [
+        column.model_copy(update={"allow_null": False}) if column.name.casefold() in wanted else column
+        for column in config.columns
+    ]
+    return config.model_copy(update={"columns": tuple(columns)})
 
 
 def _inferred(context: Context, files: Mapping[SourceFile, date], source: object) -> list[Field]:

@@ -14,6 +14,7 @@ from neve.model.commands import neve
 from neve.model.compaction import CompactionReceipt
 from neve.model.facts import TableFacts
 from neve.model.ingest import INGEST_DATE
+from neve.model.merging import merging_of
 from neve.plan.period_files import PeriodFiles, plan_period_files
 from neve.plan.periods import check_kind
 from neve.services.compaction_requests import CompactionRequest, log_compaction, refuse
@@ -70,6 +71,11 @@ def _plan(context: Context, request: CompactionRequest, facts: TableFacts) -> Pe
         raise InvalidInput(
             f"{request.table} has no ingest dates, so it has no periods",
             hint="periods are for tables that are filled by neve table ingest",
+        )
+    if merging_of(facts.properties) is not None:
+        raise InvalidInput(
+            f"{request.table} drops or merges rows when it is compacted, and a period keeps each as it is",
+            hint=neve("compact", request.table.short),
         )
     spec = period_spec(describe(context, request.table, request.file), request.period)
     check_kind(spec, request.period)

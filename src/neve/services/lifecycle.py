@@ -8,13 +8,15 @@ from neve.errors import AlreadyExists
 from neve.model.commands import neve
 from neve.model.facts import TableFacts
 from neve.model.names import TableName
+from neve.model.ranges import RangeTree, to_property
 from neve.model.results import Reason, Receipt
-from neve.model.specs import SPLIT_POINTS
-from neve.model.splits import Key, key_type, parse_points
-from neve.plan.tables import refuse_dynamic, refuse_with_dependants, split_key, split_property
+from neve.model.specs import RANGES
+from neve.plan.ranges import need_keys
+from neve.plan.tables import refuse_dynamic, refuse_with_dependants
 from neve.services.context import Context
 from neve.services.deletion import look_again, refuse_half_deleted
 from neve.services.look import RUN_ID, dependants_of
+from neve.services.ranges.looking import asked_tree
 from neve.services.registry import is_taken, move_row
 from neve.services.runs import receipt_of, recorded
 
@@ -46,26 +48,29 @@ def reinitialise_table(
     delete_partitions: bool = False,
     split_points: str | None = None,
     encoded: bool = False,
+    ranges: str | None = None,
     dry_run: bool = False,
 ) -> Receipt:
     """Takes every row out in one commit; layout, properties, tags and history stay.
 
     The ranges of a key-range table stay too, unless `delete_partitions` makes them one, or `split_points` (the text of
-    a split file) puts others in their place.
+    a split file) or `ranges` (that of an export) puts others in their place.
     """
     facts = context.catalog.facts(name)
     refuse_dynamic(
         facts, verb="empty", instead="drop it: neve dynamic drop NAME; or bring it up to date: neve dynamic refresh"
     )
-    points = _new_points(facts, delete_partitions=delete_partitions, text=split_points, encoded=encoded)
+    tree = _new_tree(
+        facts, delete_partitions=delete_partitions, split_points=split_points, encoded=encoded, ranges=ranges
+    )
     refuse_with_dependants(name, dependants_of(context, name), verb="reinitialise")
     before = facts.current_snapshot_id
     rows = facts.current.rows if facts.current else 0
     empty = facts.current is None or (rows == 0 and not facts.current.total("data-files"))
     details: dict[str, JsonValue] = {"rows_deleted": rows}
-    if points is not None:
-        details["ranges"] = len(points) + 1
-    if empty and points is None:
+    if tree is not None:
+        details["ranges"] = len(tree.leaves)
+    if empty and tree is None:
         why = Reason(code="nothing_to_do", detail=f"{name} has no rows")
         return Receipt(run_id=None, action="reinitialise", table=str(name), reason=why, dry_run=dry_run)
     if dry_run:
@@ -77,22 +82,21 @@ def reinitialise_table(
             from neve.engine.rows import delete_all_rows
 
             delete_all_rows(context.session.spark, name, summary={RUN_ID: run.run_id})
-        if points is not None:
-            put = split_property(points)
-            context.catalog.set_properties(name, put=put, remove=[] if put else [SPLIT_POINTS])
+        if tree is not None:
+            context.catalog.set_properties(name, put={RANGES: to_property(tree)})
         run.snapshot_after = context.catalog.facts(name).current_snapshot_id
         run.details = details
         run.undo = None if empty else neve("table", "rollback", name.short, "--to", str(before))
     return receipt_of(run)
 
 
-def _new_points(
-    facts: TableFacts, *, delete_partitions: bool, text: str | None, encoded: bool
-) -> tuple[Key, ...] | None:
-    """The split points to put in place; None to leave them as they are."""
-    if text is not None:
-        return parse_points(text, key_type(split_key(facts)), encoded=encoded)
-    if delete_partitions:
-        split_key(facts)
-        return ()
-    return None
+def _new_tree(
+    facts: TableFacts, *, delete_partitions: bool, split_points: str | None, encoded: bool, ranges: str | None
+) -> RangeTree | None:
+    """The ranges to put in place; None to leave them as they are."""
+    if split_points is None and ranges is None and not delete_partitions:
+        return None
+    keys = need_keys(facts)
+    return asked_tree(
+        keys, delete_partitions=delete_partitions, split_points=split_points, encoded=encoded, ranges=ranges
+    )

@@ -19,9 +19,9 @@ from neve.model.results import (
     TableDetails,
     TableSummary,
 )
-from neve.model.splits import format_points
 from neve.plan.holds import holder_of, purposes
-from neve.plan.tables import dependants, row_keys_of, split_key, split_points_of
+from neve.plan.ranges import keys_of
+from neve.plan.tables import dependants, row_keys_of
 from neve.services.context import Context
 
 RUN_ID = "neve.run-id"
@@ -51,7 +51,7 @@ def dependants_of(context: Context, name: TableName) -> list[TableName]:
 
 def show_table(context: Context, name: TableName) -> TableDetails:
     facts = context.catalog.facts(name)
-    current = facts.current
+    current, keys = facts.current, keys_of(facts)
     return TableDetails(
         table=str(name),
         uuid=facts.uuid,
@@ -67,7 +67,8 @@ def show_table(context: Context, name: TableName) -> TableDetails:
         partition_by=[str(item) for item in facts.partition_by],
         sort_by=[str(item) for item in facts.sort_by],
         row_keys=list(row_keys_of(facts)),
-        ranges=len(split_points_of(facts)) + 1 if row_keys_of(facts) else None,
+        sort_keys=[] if keys is None else list(keys.sort_keys),
+        ranges=None if keys is None else len(keys.tree.leaves),
         rows=live_rows(facts),
         files=current.total("data-files") if current else 0,
         delete_files=current.total("delete-files") if current else 0,
@@ -160,13 +161,6 @@ def list_namespaces(context: Context) -> list[NamespaceRow]:
         NamespaceRow(namespace=".".join(namespace), tables=sum(table.namespace == namespace for table in tables))
         for namespace in context.catalog.namespaces()
     ]
-
-
-def export_split_points(context: Context, name: TableName, *, encoded: bool = False) -> str:
-    """The table's split points as a file that `create` and `reinitialise` read."""
-    facts = context.catalog.facts(name)
-    split_key(facts)
-    return format_points(split_points_of(facts), encoded=encoded)
 
 
 def _summary(facts: TableFacts) -> TableSummary:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from neve.errors import InvalidInput, InvalidName, InvalidQuery, NeedsWrite, NeveError, TableNotFound, Unsupported
 from neve.model.ingest import is_hidden
+from neve.model.merging import MERGED
 from neve.model.names import CATALOG, DEFAULT_NAMESPACE, Namespace, TableName, quote, split_name
 from neve.plan.moments import parse_time
+from neve.plan.ranges import keys_of
 from neve.plan.tables import refuse_dynamic
 from neve.services.context import Context
 from neve.services.directory_tables.tables import find
@@ -134,7 +136,11 @@ def _run(
         try:
             return run(spark, text, parameters)
         except TableNotFound as exc:
-            found = _with_directory(context, spark, text, exc) or _qualified(context, spark, text, exc)
+            found = (
+                _with_directory(context, spark, text, exc)
+                or _with_merged(context, spark, text, exc)
+                or _qualified(context, spark, text, exc)
+            )
             if found == text:
                 raise
         return _run(context, spark, statement, found, writes=False, parameters=parameters)
@@ -198,6 +204,27 @@ def _with_directory(context: Context, spark: SparkSession, text: str, error: Tab
         return None
     view = f"_neve_directory_{table.uuid.replace('-', '_')}"
     frame(context, table, spark).createOrReplaceTempView(view)
+    return substitute(text, parts, view)
+
+
+def _with_merged(context: Context, spark: SparkSession, text: str, error: TableNotFound) -> str | None:
+    """The query over the rows of a key-range table as its filters and aggregations make them, for `t__merged`."""
+    from neve.engine.statements import current_namespace
+    from neve.services.ranges.reading import current_rows
+    from neve.sql.statements import substitute
+
+    parts = _missing(error)
+    names = parts[1:] if len(parts) > 1 and parts[0] == CATALOG else parts
+    full = names if len(names) > 1 else (*current_namespace(spark), *names)
+    if not names or not full[-1].endswith(MERGED):
+        return None
+    base = TableName(full[:-1], full[-1].removesuffix(MERGED))
+    facts = context.catalog.facts(base) if context.catalog.exists(base) else None
+    keys = None if facts is None else keys_of(facts)
+    if facts is None or keys is None or keys.merging is None:
+        return None
+    view = f"_neve_merged_{facts.uuid.replace('-', '_')}"
+    spark.sql(current_rows(facts, keys, now=context.clock())).createOrReplaceTempView(view)
     return substitute(text, parts, view)
 
 

@@ -12,6 +12,7 @@ from neve.model.facts import TableFacts
 from neve.model.names import TableName
 from neve.model.runs import REQUEST, Run, TrashedTable
 from neve.model.specs import ONLINE
+from neve.plan.ranges import keys_of
 from neve.plan.tables import folder_of, is_suspended
 from neve.services.context import Context
 from neve.services.directory_tables.settle import settle_directory
@@ -234,6 +235,8 @@ def _is_visible(facts: TableFacts, run: Run, plan: Mapping[str, object]) -> bool
             return (run.kind.removeprefix("delete_"), str(plan.get("name"))) not in references
         case "suspend" | "resume":
             return is_suspended(facts) == (run.kind == "suspend")
+        case "split":
+            return _are_divided(facts, plan)
         case "rollback":
             return facts.current_snapshot_id == plan.get("to")
         case "expire":
@@ -241,6 +244,12 @@ def _is_visible(facts: TableFacts, run: Run, plan: Mapping[str, object]) -> bool
             return not left & {*_items(plan.get("among")), *_items(plan.get("references"))}
         case _:
             return None
+
+
+def _are_divided(facts: TableFacts, plan: Mapping[str, object]) -> bool:
+    keys = keys_of(facts)
+    known = {} if keys is None else keys.tree.ranges
+    return all((found := known.get(int(each))) is not None and not found.leaf for each in _items(plan.get("ranges")))
 
 
 def _items(value: object) -> list[str | int]:

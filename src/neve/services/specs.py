@@ -69,14 +69,18 @@ def spec_from_file(path: Path, *, root: Path) -> TableSpec:
         columns = _columns(table.columns) or (_dataset_columns(path, table, root) if ingested else ())
         if ingested:
             columns = (*columns, INGEST_COLUMN)
+        keys = tuple(table.row_keys)
         spec = TableSpec(
             name=TableName.parse(table.name),
             columns=columns,
             partition_by=tuple(map(parse_transform, table.partition_by))
-            or ((Transform(INGEST_DATE, "month"),) if ingested else ()),
+            or ((Transform(INGEST_DATE, "month"),) if ingested and not keys else ()),
             sort_by=tuple(map(parse_sort_field, table.sort_by)),
             properties=table.properties,
             comment=table.description,
+            row_keys=keys,
+            sort_keys=tuple(table.sort_keys),
+            split_points=_points(columns, keys, _split_file(path, table, root), encoded=table.split_points_base64),
         )
         check_spec(spec)
     except ConfigError:
@@ -97,11 +101,21 @@ def dataset_path(path: Path, table: TableFile, root: Path) -> Path | None:
     """The cleaning file that a table's file names: from the lake's folder, from beside the file, or from here."""
     if table.ingestion.dataset_config is None:
         return None
-    named = Path(table.ingestion.dataset_config).expanduser()
+    return _named_file(path, "ingestion.dataset_config", table.ingestion.dataset_config, root)
+
+
+def _split_file(path: Path, table: TableFile, root: Path) -> str | None:
+    if table.split_points is None:
+        return None
+    return _named_file(path, "split_points", table.split_points, root).read_text(encoding="utf-8")
+
+
+def _named_file(path: Path, key: str, text: str, root: Path) -> Path:
+    named = Path(text).expanduser()
     places = [named] if named.is_absolute() else [root / named, path.parent / named, path.parent / named.name]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
-        raise ConfigError(f"{path}: ingestion.dataset_config: no file {named}", hint="paths start at the lake's folder")
+        raise ConfigError(f"{path}: {key}: no file {named}", hint="paths start at the lake's folder")
     return found
 
 
@@ -112,7 +126,8 @@ def _dataset_columns(path: Path, table: TableFile, root: Path) -> tuple[Field, .
     if named is None:
         return ()
     return tuple(
-        Field(column.name, parse_type(column.type or "string"), False, None) for column in load_dataset(named).columns
+        Field(column.name, parse_type(column.type or "string"), column.name in table.row_keys, None)
+        for column in load_dataset(named).columns
     )
 
 
@@ -141,6 +156,7 @@ def spec_from_words(
     properties: Mapping[str, str] | None = None,
     comment: str | None = None,
     row_keys: Sequence[str] = (),
+    sort_keys: Sequence[str] = (),
     split_points: str | None = None,
     encoded: bool = False,
 ) -> TableSpec:
@@ -155,6 +171,7 @@ def spec_from_words(
         properties=dict(properties or {}),
         comment=comment,
         row_keys=keys,
+        sort_keys=tuple(key for text in sort_keys for key in split_list(text)),
         split_points=_points(columns, keys, split_points, encoded=encoded),
     )
     check_spec(spec)

@@ -9,11 +9,14 @@ from pathlib import Path
 from neve.model.compaction import Due, NotDue
 from neve.model.facts import FileFact, Layout, TableFacts
 from neve.model.ingest import INGEST_DATE, rejected_name
+from neve.model.merging import merging_of
 from neve.model.names import TableName
 from neve.model.periods import missing_dates
 from neve.model.results import CompactionBlock, DuePeriod, IngestionBlock, JobRow, TableStatus
 from neve.plan.period_files import PeriodFiles, due_period_files
-from neve.plan.schedule import MANY_SNAPSHOTS, plan_compaction, plan_expiry_job, plan_manifest_job
+from neve.plan.range_upkeep import PATIENCE, aged_files, plan_range_jobs
+from neve.plan.ranges import RangeReport, keys_of, place_files
+from neve.plan.schedule import MANY_SNAPSHOTS, Job, plan_compaction, plan_expiry_job, plan_manifest_job
 from neve.plan.tidying import manifest_target, plan_manifests
 from neve.services.context import Context
 from neve.services.descriptions import describe, period_spec
@@ -68,8 +71,9 @@ def _iceberg_status(context: Context, name: TableName, file: Path | None) -> Tab
 
 def table_jobs(context: Context, facts: TableFacts, layout: Layout) -> list[JobRow]:
     """The scheduled work of one table, due or not."""
+    compaction = plan_compaction(facts, layout.files, context.loaded.settings.compaction, target_bytes(context, facts))
     jobs = [
-        plan_compaction(facts, layout.files, context.loaded.settings.compaction, target_bytes(context, facts)),
+        *_file_jobs(context, facts, compaction),
         plan_expiry_job(facts, expirable(context, facts) if len(facts.snapshots) > MANY_SNAPSHOTS else 0),
         plan_manifest_job(facts, plan_manifests(layout.manifest_sizes, manifest_target(facts))),
     ]
@@ -85,6 +89,16 @@ def table_jobs(context: Context, facts: TableFacts, layout: Layout) -> list[JobR
             if facts.online and item.reason.code != "manual"
         ),
     ]
+
+
+def _file_jobs(context: Context, facts: TableFacts, compaction: Job) -> list[Job]:
+    """A key-range table has more to do, and says more of its files than others."""
+    keys = keys_of(facts)
+    if keys is None:
+        return [compaction]
+    files = context.catalog.table_files(facts.name)
+    aged = aged_files(files, keys.merging, context.clock() - PATIENCE)
+    return plan_range_jobs(facts, RangeReport(keys, place_files(files, keys)), compaction, aged=aged)
 
 
 def directory_jobs(context: Context, table: DirectoryTable, found: Contents) -> list[JobRow]:
@@ -138,7 +152,8 @@ def due_rows(judged: Sequence[Due | PeriodFiles | NotDue]) -> list[DuePeriod]:
 
 def _due(context: Context, facts: TableFacts, files: Sequence[FileFact], file: Path | None) -> list[DuePeriod]:
     described = describe(context, facts.name, file)
-    if described is None or not any(column.name == INGEST_DATE for column in facts.columns):
+    dated = any(column.name == INGEST_DATE for column in facts.columns)
+    if described is None or not dated or merging_of(facts.properties) is not None:
         return []
     arrived: dict[date, datetime] = {
         row.date: row.ingested_at for row in context.store.ingestions.for_table(facts.name.short)

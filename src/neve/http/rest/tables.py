@@ -12,6 +12,7 @@ from neve.model.compaction import CompactionReceipt
 from neve.model.health import TableHealth
 from neve.model.ingest import IngestReceipt
 from neve.model.layout import split_list
+from neve.model.range_rows import RangeRow
 from neve.model.results import (
     FileRow,
     NamespaceRow,
@@ -173,6 +174,10 @@ ROUTES = (
     Route(
         verb="GET", path=f"{_T}/partitions", role="reader", summary="Files, rows and bytes per partition",
         do=lambda call: _table(call).partitions(), answer=PartitionRow, many=True,
+    ),
+    Route(
+        verb="GET", path=f"{_T}/ranges", role="reader", summary="The ranges of a key-range table, with files and rows",
+        do=lambda call: _table(call).ranges(), answer=RangeRow, many=True,
     ),
     Route(
         verb="GET", path=f"{_T}/changes", role="reader", summary="Net row changes between two snapshots, row by row",

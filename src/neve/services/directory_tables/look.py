@@ -65,6 +65,7 @@ def show(context: Context, table: DirectoryTable) -> TableDetails:
         partition_by=[described.day_pattern],
         sort_by=[],
         row_keys=[],
+        sort_keys=[],
         ranges=None,
         rows=_rows(found),
         files=len(found.files),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from neve.errors import CommitConflict
+from neve.model.ingest import is_hidden
+from neve.model.ranges import RANGE
 from neve.model.rewrites import Group
 from neve.model.units import counted
+from neve.plan.ranges import Keys, keys_of
 from neve.plan.rewrite_groups import cut_by_bytes
 from neve.plan.rewrites import SORTED, candidates
 from neve.services.context import Context
@@ -17,6 +21,8 @@ from neve.services.rewrites.looking import ORDERED, Look
 from neve.services.rewrites.receipts import Done
 from neve.services.rewrites.work import Rewriting
 from neve.services.runs import Progress
+from neve.sql.merging import merged
+from neve.sql.ranges import locate
 
 if TYPE_CHECKING:
     from neve.engine.rewrites import Order
@@ -89,7 +95,7 @@ def _rewrite(context: Context, look: Look, groups: Sequence[Group], done: Done, 
     summary = {RUN_ID: run.run_id, PART: str(len(done.commits))}
     if look.rules.strategy in SORTED and look.rules.only is None and len(groups) == len(look.plan.groups):
         summary[ORDERED] = look.order_label
-    with Rewriting(context, look.writing, look.rules, _order(look), look.shapes) as work:
+    with Rewriting(context, look.writing, look.rules, _order(look, context.clock()), look.shapes) as work:
         work.make(groups)
         while work.made:
             try:
@@ -112,10 +118,21 @@ def _changed(context: Context, look: Look) -> Callable[[Group], bool]:
     return lambda group: any(now.get(file.path) != file.deletes for file in group.files)
 
 
-def _order(look: Look) -> Order:
+def _merge(look: Look, keys: Keys, now: datetime) -> Callable[[str], str] | None:
+    """Rows become one only within what Névé knows of them, such as their date: that date can still be replaced."""
+    if keys.merging is None:
+        return None
+    merging, columns = keys.merging, [column for column in look.files.facts.columns if column.name != RANGE]
+    own = [column.name for column in columns if is_hidden(column.name)]
+    return lambda relation: merged(relation, merging, columns, [*keys.order, *own], now=now)
+
+
+def _order(look: Look, now: datetime) -> Order:
     from neve.engine.rewrites import Order
 
-    strategy = look.rules.strategy
+    strategy, keys = look.rules.strategy, keys_of(look.files.facts)
+    if keys is not None:
+        return Order(kind="keys", placing=locate(keys.tree, keys.row_keys), merge=_merge(look, keys, now))
     if strategy not in SORTED:
         return Order()
     if strategy == "sort":

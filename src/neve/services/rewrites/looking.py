@@ -14,6 +14,8 @@ from neve.model.names import TableName
 from neve.model.results import Reason
 from neve.model.rewrites import RewritePlan, Strategy, TableFiles
 from neve.plan.measures import small_file_bytes
+from neve.plan.range_upkeep import aged_files, choose_in_ranges
+from neve.plan.ranges import keys_of, need_keys, place_files
 from neve.plan.rewrite_groups import Footers, assign
 from neve.plan.rewrites import SORTED, Chosen, RewriteRules, candidates, choose, take
 from neve.plan.rows import sort_fields
@@ -72,7 +74,25 @@ def look_at(context: Context, request: RewriteRequest) -> Look:
     files = context.catalog.table_files(request.table)
     writing = writing_for(context, files)
     rules = _rules(context, request, files, writing)
-    return _planned(request, writing, rules, choose(candidates(files), files.spec_id, rules))
+    return _planned(request, writing, rules, _chosen(context, files, rules))
+
+
+def look_at_strays(context: Context, table: TableName) -> Look:
+    """The files of a key-range table whose rows belong to other ranges than they lie in, and no others."""
+    request, files = RewriteRequest(table=table), context.catalog.table_files(table)
+    placed = place_files(files, need_keys(files.facts))
+    writing = writing_for(context, files)
+    strays = frozenset(each.file.path for each in placed if each.state != "in_place")
+    rules = replace(_rules(context, request, files, writing), only=strays)
+    return _planned(request, writing, rules, choose_in_ranges(placed, files.spec_id, rules))
+
+
+def _chosen(context: Context, files: TableFiles, rules: RewriteRules) -> Chosen:
+    if not rules.by_key:
+        return choose(candidates(files), files.spec_id, rules)
+    keys = need_keys(files.facts)
+    aged = aged_files(files, keys.merging, context.clock())
+    return choose_in_ranges(place_files(files, keys), files.spec_id, rules, aged=aged)
 
 
 def look_at_some(context: Context, files: TableFiles, paths: Collection[str], reason: Reason) -> Look:
@@ -86,7 +106,7 @@ def look_at_some(context: Context, files: TableFiles, paths: Collection[str], re
 def _planned(request: RewriteRequest, writing: Writing, rules: RewriteRules, chosen: Chosen) -> Look:
     footers = (
         Footers(spark={}, shapes={}, encodable=frozenset(), options=writing.options)
-        if rules.strategy in SORTED
+        if rules.sorts
         else read_footers(writing, [file for members, _ in chosen.work.values() for file in members])
     )
     return Look(request, writing.files, rules, assign(chosen, footers, rules), writing, footers.shapes)
@@ -111,6 +131,7 @@ def _rules(context: Context, request: RewriteRequest, files: TableFiles, writing
         ordered_until=_ordered_until(request, files),
         quiet_since=_quiet_since(context, request, files),
         only=_only(context, request, files),
+        by_key=keys_of(files.facts) is not None,
     )
 
 
@@ -118,6 +139,10 @@ def _rules(context: Context, request: RewriteRequest, files: TableFiles, writing
 
 
 def _check_order(request: RewriteRequest, files: TableFiles) -> None:
+    if request.strategy in SORTED and keys_of(files.facts) is not None:
+        raise InvalidInput(
+            f"{request.table} lies in key ranges, so its rows are in the order of its keys", hint="leave --strategy out"
+        )
     if request.strategy not in SORTED:
         if request.by:
             raise InvalidInput("--by is for the strategies sort, zorder and hilbert", hint="add --strategy sort")

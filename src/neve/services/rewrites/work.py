@@ -93,7 +93,7 @@ class Rewriting:
         # back.
         self._loose = False
         try:
-            return rewrite.commit(swaps, jobs, summary)
+            return rewrite.commit(swaps, jobs, summary, changes_rows=self.order.merge is not None)
         except CommitConflict:
             self._loose = True
             raise

@@ -16,7 +16,7 @@ from neve.plan.agenda import DynamicFact, Errand, Facts, Held, Member, Setback
 from neve.plan.freshness import has_moved
 from neve.plan.lag import UNKNOWN, Lags
 from neve.plan.rounds import Standing
-from neve.plan.tables import is_suspended
+from neve.plan.tables import is_suspended, row_keys_of
 from neve.services.context import Context
 from neve.services.directory_tables.tables import DirectoryTable, all_directories, contents
 from neve.services.dynamic.deciding import frontier_of
@@ -51,11 +51,12 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The lake as it was looked at once; `names` by uuid, `recent` refreshes by uuid, newest first."""
+    """The lake as it was looked at once: `recent` refreshes by uuid, newest first; tables in key ranges."""
 
     facts: Facts
     definitions: Mapping[TableName, Definition]
     recent: Mapping[str, Sequence[RefreshRecord]]
+    ranged: Sequence[TableFacts] = ()
 
 
 def gather(context: Context, now: datetime, memory: Memory, *, kinds: Container[str]) -> Known:
@@ -95,7 +96,8 @@ def gather(context: Context, now: datetime, memory: Memory, *, kinds: Container[
             for uuid, claim in context.store.claims.held().items()
         },
     )
-    return Known(facts=facts, definitions=definitions, recent=recent)
+    ranged = [facts for facts in tables.values() if row_keys_of(facts)]
+    return Known(facts=facts, definitions=definitions, recent=recent, ranged=ranged)
 
 
 def duration_of(records: Sequence[RefreshRecord]) -> timedelta:

@@ -23,6 +23,7 @@ from neve.services.dynamic.laps import RoundRequest
 from neve.services.dynamic.rounds import run_round
 from neve.services.expiry import ask as ask_to_expire
 from neve.services.expiry import expire_snapshots
+from neve.services.ranges.splitting import split_table
 from neve.services.rewrites.compaction import compact_table
 from neve.services.rewrites.looking import RewriteRequest
 from neve.services.tidying import tidy_manifests
@@ -92,6 +93,13 @@ def compact(hands: Hands, job: Job) -> None:
     hands.tell(_of_receipt(job.table, receipt, what=what if receipt.compacted else "nothing was ready"))
 
 
+def split(hands: Hands, job: Job) -> None:
+    """Key ranges that have grown too large, as `neve table split` does it."""
+    receipt = split_table(hands.context, job.table)
+    divided = sum(row.parts is not None for row in receipt.ranges)
+    hands.tell(_of_receipt(job.table, receipt, what=f"{divided:,} ranges divided"))
+
+
 def expire(hands: Hands, job: Job) -> None:
     """Snapshots that nobody needs, by the table's own policy."""
     receipt = expire_snapshots(hands.context, ask_to_expire(job.table))
@@ -130,6 +138,7 @@ JOBS: Mapping[str, Callable[[Hands, Job], None]] = {
     REFRESH: refresh,
     "compact": compact,
     "compact_period": compact_days,
+    "split": split,
     "expire": expire,
     "manifests": manifests,
     LANDING: load,

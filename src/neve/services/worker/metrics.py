@@ -9,9 +9,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from neve.errors import StorageError
+from neve.model.facts import TableFacts
 from neve.model.health import StatusRow
 from neve.model.history import RefreshRecord
 from neve.observe.prometheus import Metric, as_text
+from neve.plan.ranges import keys_of
 from neve.services.context import Context
 from neve.services.health import lake_status
 from neve.services.worker.facts import Known, Memory, gather
@@ -27,7 +29,10 @@ def metrics_text(
     """Everything at one moment; what the caller has looked at already is not looked at again."""
     seen = known or gather(context, now, Memory(landing=Landing(submits=False)), kinds=JOBS)
     rows = lake_status(context) if health is None else health
-    return as_text([*_freshness(seen, now), *_refreshes(context, seen), *_workers(context, now), *_health(rows)])
+    of_ranges = _ranges(seen.ranged)
+    return as_text(
+        [*_freshness(seen, now), *_refreshes(context, seen), *_workers(context, now), *_health(rows), *of_ranges]
+    )
 
 
 @dataclass(slots=True)
@@ -114,6 +119,23 @@ def _workers(context: Context, now: datetime) -> Iterator[Metric]:
     for owner, count in sorted(counts.items()):
         running.add(count, worker=owner)
     yield from (health, running)
+
+
+def _ranges(tables: Sequence[TableFacts]) -> Iterator[Metric]:
+    ranges = Metric(name="neve_ranges", help="Key ranges of a table, those that were divided among them.")
+    leaves = Metric(name="neve_range_leaves", help="Key ranges of a table that are not divided.")
+    files = Metric(name="neve_range_files_mean", help="Data files of a table by its key ranges that are not divided.")
+    rows = Metric(name="neve_range_rows", help="Rows of a table that lies in key ranges.")
+    for facts in sorted(tables, key=lambda facts: facts.name):
+        if (keys := keys_of(facts)) is None:
+            continue
+        name, current = str(facts.name), facts.current
+        ranges.add(len(keys.tree.ranges), table=name)
+        leaves.add(len(keys.tree.leaves), table=name)
+        files.add((current.total("data-files") if current else 0) / len(keys.tree.leaves), table=name)
+        if current is None or current.rows is not None:
+            rows.add(0 if current is None else current.rows or 0, table=name)
+    yield from (ranges, leaves, files, rows)
 
 
 def _health(rows: Sequence[StatusRow]) -> Iterator[Metric]:

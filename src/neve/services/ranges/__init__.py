@@ -1,0 +1,1 @@
+"""Key-range tables: their ranges, reads by key, and how ranges are divided."""
