@@ -37,7 +37,7 @@ from neve.plan.ranges import SplitPoint, even_points, split_point
 from neve.plan.tables import check_range_properties
 from neve.services.specs import spec_from_words
 from neve.sql.merging import merged
-from neve.sql.ranges import locate
+from neve.sql.ranges import inside, locate
 
 VALUES: dict[str, st.SearchStrategy[Key]] = {
     "int": st.integers(-5, 5),
@@ -88,6 +88,15 @@ def test_every_row_has_one_range_and_the_expression_finds_it(data: st.DataObject
     (found,) = owner(tree, row)
     parsed = sqlglot.parse_one(locate(tree, names), read="spark")
     assert evaluate(parsed, dict(zip(names, row, strict=True))) == found.id
+
+
+@pytest.mark.parametrize("key", ["${system:user.name}", "a\x00b"])
+def test_spark_replaces_nothing_in_a_key(key: str) -> None:
+    """It would put in variables of the machine, and reads some escapes otherwise."""
+    region = (Side(low=key, high=key, with_high=True),)
+    for text in (locate(tree_of_points([key], 1), ["k"]), inside([region], ["k"])):
+        assert "${" not in text
+        assert "\x00" not in text
 
 
 @given(trees())

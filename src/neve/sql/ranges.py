@@ -9,6 +9,7 @@ from sqlglot import exp
 from neve.model.ranges import KeyRange, RangeTree
 from neve.model.regions import Region, Side
 from neve.model.splits import Key, order
+from neve.sql.cleaning.words import text
 
 
 def locate(tree: RangeTree, keys: Sequence[str]) -> str:
@@ -86,12 +87,12 @@ def _ends_above(leaf: KeyRange, key: int, at: Key) -> bool:
     return high is None or order(high) > order(at)
 
 
-def literal(value: Key) -> exp.Expression:
+def literal(value: Key) -> exp.Expr:
     """A key as a literal of Spark SQL."""
     match value:
         case bytes():
             return exp.HexString(this=value.hex())
         case str():
-            return exp.Literal.string(value)
+            return text(value)
         case _:
             return exp.Literal.number(value)
