@@ -13,6 +13,7 @@ from neve.engine.conf import Launch, Machine, archive_name, read_machine, spark_
 from neve.engine.errors import from_java
 from neve.engine.jars import AVRO, AWS, ICEBERG, POSTGRESQL, S3A, SQLITE, coordinates, find_jars, ivy_folder
 from neve.engine.java import Java, find_java, read_java
+from neve.engine.session import drop_stale_archives
 from neve.errors import AlreadyExists, CommitConflict, JobFailed, NamespaceNotFound, SparkUnavailable, TableNotFound
 
 GIB = 1024**3
@@ -203,13 +204,22 @@ def test_no_java_says_what_to_install(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_an_archive_fits_one_java_and_one_set_of_jars(tmp_path: Path) -> None:
     jar = tmp_path / "a.jar"
     jar.write_text("1")
-    java = Java(Path("/j"), 17, "17.0.1")
-    name = archive_name(java, [jar], "4.1.0")
-    assert name == archive_name(java, [jar], "4.1.0")
-    assert name != archive_name(Java(Path("/j"), 17, "17.0.2"), [jar], "4.1.0")
-    assert name != archive_name(java, [jar], "4.1.1")
+    java, home = Java(Path("/j"), 17, "17.0.1"), Path("/venv/pyspark")
+    name = archive_name(java, [jar], "4.1.0", home)
+    assert name == archive_name(java, [jar], "4.1.0", home)
+    assert name != archive_name(Java(Path("/j"), 17, "17.0.2"), [jar], "4.1.0", home)
+    assert name != archive_name(java, [jar], "4.1.1", home)
+    assert name != archive_name(java, [jar], "4.1.0", Path("/elsewhere/pyspark"))  # Java checks where classes lie
     jar.write_text("22")
-    assert name != archive_name(java, [jar], "4.1.0")
+    assert name != archive_name(java, [jar], "4.1.0", home)
+
+
+def test_archives_of_a_spark_that_is_gone_go_too(tmp_path: Path) -> None:
+    for name, home in (("kept", tmp_path), ("gone", tmp_path / "gone")):
+        (tmp_path / f"{name}.jsa").write_text("classes")
+        (tmp_path / f"{name}.home").write_text(str(home))
+    drop_stale_archives(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"kept.jsa", "kept.home"}
 
 
 def test_the_size_of_the_machine() -> None:

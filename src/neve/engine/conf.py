@@ -72,9 +72,10 @@ def same_lake(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
     return {**one, _JAVA_OPTIONS: ""} == {**other, _JAVA_OPTIONS: ""}
 
 
-def archive_name(java: Java, jars: Sequence[Path], spark_version: str) -> str:
-    """The name of a class-data archive: it fits one Java, one Spark and one set of jars."""
-    parts = [java.version, str(java.home), spark_version, *(f"{jar} {jar.stat().st_size}" for jar in jars)]
+def archive_name(java: Java, jars: Sequence[Path], spark_version: str, spark_home: Path) -> str:
+    """The name of a class-data archive: it fits one Java, one Spark in its place, and one set of jars."""
+    spark = f"{spark_version} {spark_home}"
+    parts = [java.version, str(java.home), spark, *(f"{jar} {jar.stat().st_size}" for jar in jars)]
     return f"{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:16]}.jsa"
 
 

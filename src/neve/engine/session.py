@@ -50,6 +50,7 @@ class _Process:
 
 
 _process = _Process()
+_HOME = ".home"
 
 
 class Session:
@@ -99,7 +100,7 @@ class Session:
         """Where the class-data archive for this Java, Spark and set of jars lies, or would lie."""
         import pyspark
 
-        name = archive_name(find_java(self._env), self.jars().paths, pyspark.__version__)
+        name = archive_name(find_java(self._env), self.jars().paths, pyspark.__version__, _spark_home())
         return cache_folder(self._env) / "cds" / name
 
     def cancel_jobs(self) -> None:
@@ -153,6 +154,8 @@ class Session:
                 self.stop()
         if not unfinished.exists():
             raise SparkUnavailable("Java wrote no class-data archive", hint=f"see {self.log_file}")
+        drop_stale_archives(target.parent)
+        target.with_suffix(_HOME).write_text(str(_spark_home()))
         return unfinished.replace(target)
 
     def _launch(self, jars: Jars) -> Launch:
@@ -279,6 +282,20 @@ def running_session() -> SparkSession | None:
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession()
+
+
+def _spark_home() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
+def drop_stale_archives(folder: Path) -> None:
+    """An archive is large, and of no use to any other virtual environment than its own."""
+    for note in folder.glob(f"*{_HOME}"):
+        if not Path(note.read_text()).exists():
+            note.with_suffix(".jsa").unlink(missing_ok=True)
+            note.unlink(missing_ok=True)
 
 
 def fresh_session(spark: SparkSession) -> SparkSession:
