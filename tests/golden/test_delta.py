@@ -43,11 +43,9 @@ def show(path: Path) -> Iterator[str]:
     derived = derive(analysis, frozenset({"a", "b"})) if analysis.incremental else None
     if derived is not None:
         yield f"-- reads: {', '.join(read.relation for read in derived.reads)}"
-        text = stepwise(derived)
-        steps = text.steps
+        steps = stepwise(derived).steps
         yield f"-- kept: {', '.join(step.name for step in steps if step.kept) or 'nothing'}"
         yield f"-- few: {', '.join(step.name for step in steps if step.few)}"
-        yield f"-- few rows go: {'surely' if text.few_go else 'perhaps not'}"
         yield derived.sql
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -36,26 +35,19 @@ class Range:
     nulls: bool
 
 
-def write_keyed(delta: RowDelta, changes: DataFrame, *, place: str | None, few: bool) -> tuple[Applied, Places | None]:
-    """Writes the rows that come, in the same pass that computes the changes; how many come, and at most go.
-
-    With `place` the same pass tells where those lie that go, which must be few then: they come to the driver.
-
-    Raises:
-        JobFailed: one of them has no place, or there are two of one key.
-    """
+def write_keyed(delta: RowDelta, changes: DataFrame, *, few: bool) -> Applied:
+    """Writes the rows that come, in the same pass that computes the changes; of those that go, there are at most so
+    many."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
     seen = Observation()
-    figures = [f"count_if({WEIGHT} < 0) AS gone", f"count_if(abs({WEIGHT}) > 1) AS doubled"]
-    if place is not None:
-        figures += _telling(f"{quote(place)}.file", f"{quote(place)}.pos")
-    come = delta.write(changes.observe(seen, *map(f.expr, figures)).where(f"{WEIGHT} > 0"), few=few)
-    found = seen.get
-    if found["doubled"]:
+    counts = f"count_if({WEIGHT} < 0) AS gone", f"count_if(abs({WEIGHT}) > 1) AS doubled"
+    watched = changes.observe(seen, *map(f.expr, counts))
+    come = delta.write(watched.where(f"{WEIGHT} > 0"), few=few)
+    if seen.get["doubled"]:
         raise JobFailed(f"{delta.table} holds two rows of one key: it is not what its changes were derived for")
-    return Applied(come, found["gone"]), None if place is None else _told(found)
+    return Applied(come, seen.get["gone"])
 
 
 def find_keyed(changes: DataFrame, place: str) -> Places:
@@ -69,30 +61,6 @@ def find_keyed(changes: DataFrame, place: str) -> Places:
     if None in found:
         raise JobFailed("a row to be replaced is not there")
     return {file: at for file, at in found.items() if file is not None}
-
-
-def _telling(file: str, position: str) -> list[str]:
-    """Where rows lie that go: each file's name once, and a short mark of it beside each position."""
-    goes, mark = f"{WEIGHT} < 0", f"xxhash64({file})"
-    return [
-        f"count_if({goes} AND {file} IS NULL) AS lost",
-        f"collect_set(CASE WHEN {goes} THEN named_struct('mark', {mark}, 'file', {file}) END) AS files",
-        f"collect_list(CASE WHEN {goes} THEN {mark} END) AS marks",
-        f"collect_list(CASE WHEN {goes} THEN coalesce({position}, -1L) END) AS positions",
-    ]
-
-
-def _told(seen: Mapping[str, Any]) -> Places | None:
-    """What was told by the names above; None when two files have one mark."""
-    if seen["lost"]:
-        raise JobFailed("a row to be replaced is not there")
-    files = dict(seen["files"])
-    if len(files) < len(seen["files"]):
-        return None
-    places: dict[str, set[int]] = defaultdict(set)
-    for mark, position in zip(seen["marks"], seen["positions"], strict=True):
-        places[files[mark]].add(position)
-    return {file: sorted(positions) for file, positions in places.items()}
 
 
 def measure_bag(changes: DataFrame, columns: Sequence[str]) -> tuple[Applied, list[Range]]:

@@ -11,7 +11,6 @@ SELECT k, (SELECT count(*) FROM b WHERE b.k = a.k) AS n FROM a
 -- reads: delta_a, delta_b, new_a, new_b, old_a, old_b
 -- kept: delta_a, keys, project_delta_net, touched, keys_3, step_5, step_4, keys_2
 -- few: delta_a, delta_b, keys, keys_2
--- few rows go: perhaps not
 WITH scan_old_3 AS (
   SELECT
     `old_a`.`k` AS `k`

@@ -8,7 +8,6 @@ SELECT DISTINCT g FROM a
 -- reads: delta_a, stored
 -- kept: added, touched
 -- few: delta_a, added
--- few rows go: surely
 WITH project_delta AS (
   SELECT
     `delta_a`.`g` AS `g_2`,

@@ -9,7 +9,6 @@ SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.y > a.x)
 -- reads: delta_a, delta_b, new_b, old_a, old_b
 -- kept: touched
 -- few: delta_a, delta_b
--- few rows go: perhaps not
 WITH scan_old AS (
   SELECT
     `old_a`.`k` AS `k`,

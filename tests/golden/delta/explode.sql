@@ -7,7 +7,6 @@ SELECT k, e FROM a LATERAL VIEW OUTER explode(l) v AS e
 -- reads: delta_a
 -- kept: nothing
 -- few: delta_a
--- few rows go: perhaps not
 WITH generate_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

@@ -12,7 +12,6 @@ JOIN (SELECT k, sum(d) AS s FROM a GROUP BY k) t ON t.k = b.k
 -- reads: delta_a, delta_b, new_a, new_b, old_a, stored
 -- kept: delta_b, keys, keys_3
 -- few: delta_a, delta_b, keys
--- few rows go: perhaps not
 WITH scan_delta AS (
   SELECT
     `delta_b`.`k` AS `k`,

@@ -8,7 +8,6 @@ SELECT k, a.x, b.y FROM a FULL JOIN b USING (k)
 -- reads: delta_a, delta_b, new_a, new_b, old_a, old_b
 -- kept: delta_a, delta_b, touched_2, touched
 -- few: delta_a, delta_b
--- few rows go: perhaps not
 WITH scan_old AS (
   SELECT
     `old_b`.`k` AS `b_k`,

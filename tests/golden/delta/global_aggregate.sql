@@ -8,7 +8,6 @@ SELECT count(*) AS n, max(x) AS hi FROM a
 -- reads: delta_a, new_a, stored
 -- kept: touched
 -- few: delta_a
--- few rows go: surely
 WITH scan_new AS (
   SELECT
     `new_a`.`x` AS `x`

@@ -8,7 +8,6 @@ SELECT g, min(x) AS lo FROM a GROUP BY g
 -- reads: delta_a, new_a, stored
 -- kept: added, touched
 -- few: delta_a, added
--- few rows go: surely
 WITH scan_delta AS (
   SELECT
     `delta_a`.`g` AS `g`,

@@ -8,7 +8,6 @@ SELECT k, count(*) AS n, sum(x) AS t, avg(m) AS am FROM a GROUP BY k
 -- reads: delta_a, stored
 -- kept: added, touched
 -- few: delta_a, added
--- few rows go: surely
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

@@ -8,7 +8,6 @@ SELECT g, count(DISTINCT x) AS n, sum(d) AS t FROM a GROUP BY g HAVING count(*) 
 -- reads: delta_a, new_a, stored
 -- kept: keys
 -- few: delta_a, keys
--- few rows go: perhaps not
 WITH scan_delta AS (
   SELECT
     `delta_a`.`g` AS `g`,

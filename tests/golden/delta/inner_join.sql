@@ -10,7 +10,6 @@ JOIN b ON a.k = b.k AND a.x > b.y
 -- reads: delta_a, delta_b, new_a, old_b
 -- kept: nothing
 -- few: delta_a, delta_b
--- few rows go: perhaps not
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

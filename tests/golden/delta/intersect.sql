@@ -9,7 +9,6 @@ SELECT k FROM a INTERSECT SELECT k FROM b
 -- reads: delta_a, delta_b, new_a, new_b, stored
 -- kept: keys
 -- few: delta_a, delta_b, both, keys
--- few rows go: perhaps not
 WITH project_delta AS (
   SELECT
     `delta_a`.`k` AS `k_2`,

@@ -8,7 +8,6 @@ SELECT a.k, b.y FROM a LEFT JOIN b ON a.k = b.k
 -- reads: delta_a, delta_b, new_a, new_b, old_a, old_b
 -- kept: delta_a, delta_b, touched
 -- few: delta_a, delta_b
--- few rows go: perhaps not
 WITH scan_old_2 AS (
   SELECT
     `old_a`.`k` AS `k`

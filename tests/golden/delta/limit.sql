@@ -8,7 +8,6 @@ SELECT k, x FROM a ORDER BY x DESC LIMIT 10
 -- reads: new_a, stored
 -- kept: nothing
 -- few: 
--- few rows go: perhaps not
 WITH project_new AS (
   SELECT
     `new_a`.`k` AS `k_2`,

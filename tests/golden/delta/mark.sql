@@ -9,7 +9,6 @@ SELECT k, x IN (SELECT k FROM b) AS known FROM a
 -- reads: delta_a, delta_b, new_b, old_a, old_b
 -- kept: delta_a, touched, flipped_2, flipped
 -- few: delta_a, delta_b
--- few rows go: perhaps not
 WITH scan_old AS (
   SELECT
     `old_a`.`k` AS `k`,

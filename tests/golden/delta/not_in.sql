@@ -15,7 +15,6 @@ SELECT x FROM a WHERE x NOT IN (SELECT k FROM b)
 -- reads: delta_a, delta_b, new_b, old_a, old_b
 -- kept: delta_b, touched_3, touched_2, touched
 -- few: delta_a, delta_b
--- few rows go: perhaps not
 WITH scan_old AS (
   SELECT
     `old_a`.`x` AS `x`

@@ -9,7 +9,6 @@ WHERE x > 0 AND g IS NOT NULL
 -- reads: delta_a
 -- kept: nothing
 -- few: delta_a
--- few rows go: perhaps not
 WITH changes AS (
   SELECT
     `delta_a`.`k` AS `k_2`,

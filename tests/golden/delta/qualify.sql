@@ -8,7 +8,6 @@ SELECT k, g, x FROM a QUALIFY row_number() OVER (PARTITION BY g ORDER BY x) = 1
 -- reads: delta_a, new_a, stored
 -- kept: keys
 -- few: delta_a, keys
--- few rows go: perhaps not
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

@@ -11,7 +11,6 @@ SELECT k, g, grouping(g) AS r, sum(x) AS t FROM a GROUP BY ROLLUP (k, g)
 -- reads: delta_a, stored
 -- kept: added, touched
 -- few: delta_a
--- few rows go: perhaps not
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

@@ -10,7 +10,6 @@ SELECT k, (SELECT max(y) FROM b) AS top FROM a
 -- reads: delta_a, new_a, new_b, old_a, old_b
 -- kept: delta_a
 -- few: delta_a
--- few rows go: perhaps not
 WITH scan_old_2 AS (
   SELECT
     `old_a`.`k` AS `k`

@@ -13,7 +13,6 @@ JOIN a AS c ON c.x = b.y
 -- reads: delta_a, delta_b, new_a, new_b, old_a, old_b
 -- kept: delta_a
 -- few: delta_a, delta_b
--- few rows go: perhaps not
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

@@ -11,7 +11,6 @@ SELECT k FROM a UNION SELECT k FROM b
 -- reads: delta_a, delta_b, stored
 -- kept: added, touched
 -- few: delta_a, delta_b, unionall_delta, added
--- few rows go: surely
 WITH unionall_delta AS (
   SELECT
     `delta_a`.`k` AS `k_4`,

@@ -9,7 +9,6 @@ SELECT k FROM a UNION ALL SELECT k FROM b
 -- reads: delta_a, delta_b
 -- kept: nothing
 -- few: delta_a, delta_b, changes
--- few rows go: perhaps not
 WITH changes AS (
   SELECT
     `delta_a`.`k` AS `k_4`,

@@ -8,7 +8,6 @@ SELECT a.k, v.n FROM a JOIN VALUES (1, 'one'), (2, 'two') AS v(k, n) ON a.k = v.
 -- reads: delta_a
 -- kept: nothing
 -- few: delta_a
--- few rows go: perhaps not
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

@@ -7,7 +7,6 @@ SELECT k, sum(x) OVER (PARTITION BY g ORDER BY k) AS t FROM a
 -- reads: delta_a, new_a, stored
 -- kept: keys
 -- few: delta_a, keys
--- few rows go: perhaps not
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

@@ -60,15 +60,6 @@ class CarriedOut:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """Net changes; whether they are read off what is kept already, and whether no more rows go than sources changed."""
-
-    rows: DataFrame
-    read_off: bool = False
-    few_go: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class _Work:
     """Changes that are held on Spark, to be applied."""
 
@@ -78,7 +69,6 @@ class _Work:
     run: Progress
     query: DeltaQuery
     changes: DataFrame
-    few_go: bool
 
     def summary(self, done: Applied, plan: ApplyPlan) -> Mapping[str, str]:
         return _summary(self.refresh, self.run, done, plan)
@@ -115,10 +105,10 @@ def carry_out(context: Context, refresh: Refresh, run: Progress) -> CarriedOut:
         return CarriedOut(Applied(0, 0))
     small = goes_to_every_task(refresh.changed_rows, refresh.changed_bytes)
     with closing(Steps(spark, small=small)) as steps:
-        found = _changes(spark, query, refresh, steps)
-        changes = unfrozen(found.rows, refresh.definition)
-        with held(changes, read_off=found.read_off) as kept:
-            return _apply(_Work(context, spark, refresh, run, query, kept, found.few_go), plan)
+        found, read_off = _changes(spark, query, refresh, steps)
+        changes = unfrozen(found, refresh.definition)
+        with held(changes, read_off=read_off) as kept:
+            return _apply(_Work(context, spark, refresh, run, query, kept), plan)
 
 
 def unfrozen(changes: DataFrame, definition: Definition) -> DataFrame:
@@ -138,14 +128,14 @@ def provide_all(spark: SparkSession, query: DeltaQuery, refresh: Refresh) -> Non
             provide(spark, read.relation, name, side.sources[str(name)].snapshot, read.columns)
 
 
-def _follow(spark: SparkSession, query: DeltaQuery, refresh: Refresh, steps: Steps) -> _Found:
+def _follow(spark: SparkSession, query: DeltaQuery, refresh: Refresh, steps: Steps) -> tuple[DataFrame, bool]:
     """The changes of the sources, and what the text computes of them, step by step."""
     text = stepwise(query)
     sources = {read.relation: TableName.parse(read.source) for read in query.reads if read.source is not None}
     for step in text.steps:
         rows = _given(spark, refresh, sources[step.name], steps) if step.sql is None else spark.sql(step.sql)
         steps.add(step.name, rows, kept=step.kept, few=step.few)
-    return _Found(spark.sql(text.sql), read_off=text.read_off, few_go=text.few_go)
+    return spark.sql(text.sql), text.read_off
 
 
 def _given(spark: SparkSession, refresh: Refresh, source: TableName, steps: Steps) -> DataFrame:
@@ -159,12 +149,13 @@ def _query(refresh: Refresh, *, places: bool) -> DeltaQuery | None:
     return full(refresh.analysis, Version.NEW, moment=refresh.after.at)
 
 
-def _changes(spark: SparkSession, query: DeltaQuery, refresh: Refresh, steps: Steps) -> _Found:
+def _changes(spark: SparkSession, query: DeltaQuery, refresh: Refresh, steps: Steps) -> tuple[DataFrame, bool]:
+    """The net changes, and whether they are read off what is kept already."""
     provide_all(spark, query, refresh)
     if refresh.action == "INCREMENTAL":
         return _follow(spark, query, refresh, steps)
     provide(spark, STORED, refresh.table, refresh.base, query.columns)
-    return _Found(compare(spark, query.sql, STORED, query.columns))
+    return compare(spark, query.sql, STORED, query.columns), False
 
 
 def _apply(work: _Work, plan: ApplyPlan) -> CarriedOut:
@@ -180,16 +171,13 @@ def _apply(work: _Work, plan: ApplyPlan) -> CarriedOut:
 
 
 def _row_delta_keyed(work: _Work, plan: ApplyPlan, delta: RowDelta) -> tuple[Applied, ApplyPlan]:
-    few = work.refresh.changed_rows <= MOST_MATCHED
-    told = work.query.place if few and work.few_go else None
-    most, places = write_keyed(delta, work.changes, place=told, few=few)
+    most = write_keyed(delta, work.changes, few=work.refresh.changed_rows <= MOST_MATCHED)
     if most == Applied(0, 0):
         return most, plan
     settled = settle_apply(plan, keyed=True, inserted=most.inserted, deleted=most.deleted, size=0)
     if settled.way == "merge" or work.query.place is None:
         return count(work.changes), settled
-    if places is None:
-        places = find_keyed(work.changes, work.query.place) if most.deleted else {}
+    places = find_keyed(work.changes, work.query.place) if most.deleted else {}
     done = replace(most, deleted=sum(map(len, places.values())))
     return done, _commit(work, settled, delta, places, done)
 

@@ -26,8 +26,7 @@ class DeltaQuery:
 
     The text of a derivation gives the columns of the stored table, hidden ones included, and `_w`: net, so no row comes
     twice and no weight is 0. That of a full computation gives the stored columns alone. `place` is a further column of
-    a derivation: where the stored row that goes lies, NULL for rows that come. `touched` is the relation with the keys
-    of which one stored row each may go, where there is one.
+    a derivation: where the stored row that goes lies, NULL for rows that come.
     """
 
     tree: exp.Query
@@ -35,7 +34,6 @@ class DeltaQuery:
     columns: tuple[str, ...]
     apply: Apply
     place: str | None = None
-    touched: str | None = None
 
     @property
     def sql(self) -> str:
@@ -170,7 +168,7 @@ def _finished(script: Script, shape: Shape, query: exp.Query) -> DeltaQuery:
     tree = script.finish(query)
     names = tuple(name for name, _ in shape.fields)
     reads = tuple(script.reads[name] for name in sorted(script.reads))
-    return DeltaQuery(tree, reads, names, shape.apply, script.place, script.touched)
+    return DeltaQuery(tree, reads, names, shape.apply, script.place)
 
 
 def _as_written(analysis: Analysis, version: Version) -> DeltaQuery:

@@ -65,7 +65,7 @@ class Merge:
 
     def _joined(self, relation: str) -> exp.Select:
         """Each touched key with its increments and its stored row, if there is one."""
-        added = self.script.touched = self.script.name(self._increments(relation), "added")
+        added = self.script.name(self._increments(relation), "added")
         stored = self.script.name(self._stored(added), "stored_rows")
         known = dict(self.shape.fields)
         same = [

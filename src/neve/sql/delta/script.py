@@ -45,7 +45,6 @@ class Script:
         self.changed = changed
         self._moments = moments or {}
         self.place: str | None = None
-        self.touched: str | None = None
         self.reads: dict[str, Read] = {}
         self._relations: dict[tuple[str | None, Kind], str] = {}
         self._named: dict[int, tuple[str, exp.Query]] = {}

@@ -37,12 +37,11 @@ class Intermediate:
 @dataclass(frozen=True, slots=True)
 class Stepwise:
     """The steps in their order, and the text that remains; `read_off`: it only reads kept steps, so that computing it
-    again costs nothing. `few_go`: at most as many stored rows go as the sources have changes."""
+    again costs nothing."""
 
     steps: tuple[Intermediate, ...]
     sql: str
     read_off: bool
-    few_go: bool
 
 
 def stepwise(query: DeltaQuery) -> Stepwise:
@@ -66,7 +65,7 @@ def stepwise(query: DeltaQuery) -> Stepwise:
         if name in apart
     ]
     text = _written(final, inlined)
-    return Stepwise(tuple(steps), text.sql("spark"), _reads_off(text, kept), query.touched in few)
+    return Stepwise(tuple(steps), text.sql("spark"), _reads_off(text, kept))
 
 
 def _parts(tree: exp.Query) -> tuple[dict[str, exp.Query], exp.Query]:
