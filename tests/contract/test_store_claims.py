@@ -24,6 +24,7 @@ def take(store: Store, names: str, owner: str = "w1", *, now: datetime = NOW) ->
     return store.claims.claim(tables, action="refresh", owner=owner, ttl=MINUTE, now=now)
 
 
+@pytest.mark.slow
 def test_a_job_claims_all_its_tables_or_none(store: Store) -> None:
     first = take(store, "ab")
     assert first is not None

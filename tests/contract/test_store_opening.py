@@ -143,6 +143,7 @@ def test_a_rival_that_makes_the_schema_just_after_we_missed_it_is_noticed(
         assert store.schema_version() == MIGRATIONS[-1].version
 
 
+@pytest.mark.slow
 def test_a_rival_that_migrates_while_we_wait_is_noticed(uri: str, tmp_path: Path) -> None:
     (tmp_path / ".metadata.db").touch()
     rival = open_database(uri, create=False, what="state database")

@@ -59,6 +59,7 @@ def test_put_replaces_and_list_is_sorted(store: Store) -> None:
     assert (found.base_path, found.updated_at) == ("/elsewhere", NOW + MINUTE)
 
 
+@pytest.mark.slow
 def test_times_are_stored_as_utc_text(store: Store, uri: str) -> None:
     store.registry.put(make_table("a", created_at=datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=2)))))
     rows = read_by_hand(uri, "SELECT created_at, updated_at FROM table_registry")

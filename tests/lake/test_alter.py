@@ -52,6 +52,7 @@ def columns(lake: Lake) -> list[str]:
         (["--rename", "id=key", "--type", "price=decimal(11,2)"], "^key int .*decimal\\(11,2\\)"),
     ],
 )
+@pytest.mark.slow
 def test_columns_change(table: Lake, cli: Cli, words: list[str], expected: str) -> None:
     before = facts(table, "t")
     said = cli("table", "alter", "t", *words)
@@ -111,6 +112,7 @@ def test_columns_change(table: Lake, cli: Cli, words: list[str], expected: str) 
         (["--drop", "name", "--add", "good int", "--type", "price=int"], 2),
     ],
 )
+@pytest.mark.slow
 def test_a_refused_change_leaves_the_table_as_it_was(table: Lake, cli: Cli, words: list[str], code: int) -> None:
     before = contents(table, runs=False)
     said = cli("table", "alter", "t", *words)

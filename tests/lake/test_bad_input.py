@@ -77,6 +77,7 @@ def live_through(lake: Lake, name: str, *, force: bool = False) -> None:
 
 
 @pytest.mark.parametrize("name", [*ORDINARY, *INJECTIONS])
+@pytest.mark.slow
 def test_odd_names_are_just_names(shared: Lake, name: str) -> None:
     before = outside(shared)
     live_through(shared, name)
@@ -87,6 +88,7 @@ def test_odd_names_are_just_names(shared: Lake, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.slow
 def test_what_cannot_be_a_name_is_refused(shared: Lake, name: str) -> None:
     before = contents(shared)
     if name not in ("a..b", "a.", ".a", "..", "."):

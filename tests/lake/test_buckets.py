@@ -73,6 +73,7 @@ def test_killed_before_every_request(s3_lake: Lake, bucket: Bucket) -> None:
     assert all(seen in (OLD, NEW) for seen in outcomes)
 
 
+@pytest.mark.slow
 def test_a_writer_that_overslept_changes_nothing_any_more(
     s3_lake: Lake, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +99,7 @@ def test_rivals_lose_no_change(s3_lake: Lake, bucket: Bucket) -> None:
     assert bucket.get("d/n.csv") == b"20"
 
 
+@pytest.mark.slow
 def test_a_reader_never_sees_half_a_swap(s3_lake: Lake, bucket: Bucket) -> None:
     """Every change replaces a whole generation of files and the ledger: a look is one generation, never a mix."""
     location = f"s3://{bucket.name}/d"

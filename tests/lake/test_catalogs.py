@@ -42,6 +42,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
         yield lake
 
 
+@pytest.mark.slow
 def test_a_whole_life(anywhere: Lake) -> None:
     lake = anywhere
     schema = "id bigint not null, at timestamp, s struct<a:int,b:array<string>>, m map<string,decimal(5,2)>"
@@ -134,6 +135,7 @@ def test_namespaces(anywhere: Lake) -> None:
     assert [row.namespace for row in lake.namespaces.list()] == ["default"]
 
 
+@pytest.mark.slow
 def test_odd_names(anywhere: Lake) -> None:
     lake = anywhere
     for name in ("select", "a b", "a'b", 'a"b', "x'; DROP TABLE iceberg_tables;--", "数据", "x" * 255, "%s?"):

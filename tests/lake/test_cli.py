@@ -66,6 +66,7 @@ def test_help_and_version(lake: Lake, cli: Cli) -> None:
         assert said.err == ""
 
 
+@pytest.mark.slow
 def test_no_colour_without_a_terminal(lake: Lake) -> None:
     make(lake)
     for words in (["table", "show", "t"], ["nope"]):
@@ -73,6 +74,7 @@ def test_no_colour_without_a_terminal(lake: Lake) -> None:
         assert ESCAPE not in said.out + said.err
 
 
+@pytest.mark.slow
 def test_colour_at_a_terminal_unless_told_otherwise(lake: Lake) -> None:
     make(lake)
     screen, code = at_terminal(lake, "table", "list", answer="", TERM="xterm", NO_COLOR="")
@@ -180,6 +182,7 @@ def test_wide_characters_line_up(lake: Lake, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.slow
 def test_a_terminal_that_knows_no_unicode_gets_an_answer_too(lake: Lake, encoding: str) -> None:
     said = run_process(lake, "table", "create", "数据", "--schema", "id int", PYTHONIOENCODING=encoding, PYTHONUTF8="0")
     assert (said.code, "created" in said.out) == (0, True), said

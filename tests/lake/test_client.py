@@ -40,6 +40,7 @@ def url(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield f"http://127.0.0.1:{opened.port}"
 
 
+@pytest.mark.slow
 def test_every_look_is_the_same_with_and_without_a_server(url: str, filled: Lake, cli: Cli) -> None:
     for words in SAME.values():
         if words[0] == "doctor":

@@ -97,11 +97,13 @@ def test_names_of_tenants_never_meet(client: Client) -> None:
         {"table": " t"},
     ],
 )
+@pytest.mark.slow
 def test_names_that_could_lead_elsewhere_are_refused(client: Client, words: dict[str, str]) -> None:
     named = {"table": "t", **words}
     assert refused(ask(client, "CREATE_TABLE", schema=FIELDS, **named)) == (422, "INVALID_NAME", None)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_named(client: Client) -> None:
     assert refused(ask(client, "QUERY", table="nope"))[:2] == (404, "TABLE_NOT_FOUND")
     for limit in (0, 100_001):
@@ -243,6 +245,7 @@ def test_events_are_answered_as_lambda_wants_it(client: Client, words: dict[str,
         (event(json.dumps({"operation": "QUERY", "table": "nope"})), 404, "TABLE_NOT_FOUND"),
     ],
 )
+@pytest.mark.slow
 def test_events_that_say_nothing_are_refused(client: Client, words: Any, status: int, code: str) -> None:
     found = client.post(INVOCATIONS, words)
     assert (found.status, found.json["statusCode"]) == (200, status)

@@ -113,6 +113,7 @@ def test_the_answer_yes_deletes(lake: Lake) -> None:
     assert (code, names(lake)) == (0, []), screen
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_question_leaves_it_intact(lake: Lake) -> None:
     make(lake)
     _, code = at_terminal(lake, "table", "delete", "t", answer="\x03")

@@ -562,6 +562,7 @@ def test_the_policy_needs_no_yes(lake: Lake) -> None:
     assert (said.code, said.out.splitlines()[0]) == (0, "✓ Expired 2 of 3 snapshots of default.t")
 
 
+@pytest.mark.slow
 def test_health_promises_what_expiry_then_takes(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many snapshots, those that nobody needs; what is needed is not promised."""
     table = make(lake)

@@ -144,6 +144,7 @@ def raw_value(generator: random.Random, column: str, transform: str) -> object:
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.slow
 def test_random_tables(lake: Lake, seed: int) -> None:
     generator = random.Random(seed)
     chosen = [
@@ -171,6 +172,7 @@ def test_random_tables(lake: Lake, seed: int) -> None:
 
 
 @pytest.mark.parametrize("column", TRANSFORMS)
+@pytest.mark.slow
 def test_every_transform(lake: Lake, column: str) -> None:
     generator = random.Random(column)
     for number, transform in enumerate(TRANSFORMS[column]):

@@ -177,6 +177,7 @@ def test_every_operation_has_its_place_in_the_matrix() -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("tenant", ["acme", None])
+@pytest.mark.slow
 def test_role_operation_tenant(
     client: Client, lake: Lake, done: list[Operation], role: Any, tenant: str | None
 ) -> None:

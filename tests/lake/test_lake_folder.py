@@ -182,6 +182,7 @@ def test_a_failed_run_says_why(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> N
     assert run.finished_at is not None
 
 
+@pytest.mark.slow
 def test_no_command_of_this_suite_needs_spark(lake: Lake) -> None:
     """In a process of its own, so that nothing else can have imported it."""
     code = (

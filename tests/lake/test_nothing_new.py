@@ -16,6 +16,7 @@ from neve.services.dynamic import rounds
 TABLES = 100
 
 
+@pytest.mark.slow
 def test_a_hundred_tables_are_looked_at_without_spark(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     make(lake, "s", rows=1)
     for number in range(TABLES):

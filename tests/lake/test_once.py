@@ -104,6 +104,7 @@ def test_a_key_means_one_request_of_one_tenant(client: Client, table: Table) -> 
         ("LIST_TABLES", {}),
     ],
 )
+@pytest.mark.slow
 def test_what_cannot_be_done_once_refuses_the_key(client: Client, operation: str, words: dict[str, Any]) -> None:
     found = client.post("/database", {"operation": operation, **words}, Idempotency_Key="k")
     assert told(found) == (422, "INVALID_INPUT")
@@ -111,6 +112,7 @@ def test_what_cannot_be_done_once_refuses_the_key(client: Client, operation: str
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a\tb"])
+@pytest.mark.slow
 def test_keys_that_nobody_could_read_are_refused(client: Client, table: Table, key: str) -> None:
     assert told(write(client, 1, key)) == (422, "INVALID_INPUT")
     assert table.ids == []

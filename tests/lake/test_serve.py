@@ -91,6 +91,7 @@ def test_the_docs_need_nothing_from_elsewhere(lake: Lake, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("host", ["evil.example", "10.0.0.1:8080", "localhost.evil.example", ""])
+@pytest.mark.slow
 def test_requests_for_other_hosts_are_refused(lake: Lake, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     """A page in a browser may have its own name lead to this machine."""
     monkeypatch.setattr(lake, "warm_up", lambda: None)
@@ -111,6 +112,7 @@ def test_a_port_that_is_taken_is_named(lake: Lake, cli: Cli, monkeypatch: pytest
         assert (said.code, f"127.0.0.1:{client.port}" in said.err) == (6, True)
 
 
+@pytest.mark.slow
 def test_sigterm_ends_it_cleanly(lake: Lake, tmp_path: Path) -> None:
     """In a process of its own; without jars Spark fails, which the service outlives and says."""
     (tmp_path / "jars").mkdir()

@@ -66,6 +66,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_spark")
 @pytest.mark.parametrize("keys", [["k"], ["j", "k"], ["day"], ["d", "flag"], ["flag", "j", "day"], ["j"]])
+@pytest.mark.slow
 def test_every_row_once_where_it_belongs(tmp_path: Path, keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Several threads and batches, files of other shapes, all kinds of keys; in the order of the sources."""
     monkeypatch.setattr("neve.plan.directories._LEAST_FILE", 100)

@@ -86,6 +86,7 @@ ATTEMPTS: list[tuple[int, str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 def test_nothing_of_others_is_told(client: Client, lake: Lake) -> None:
     lake.tables.create("globex.default.secret", "id bigint")
     key = lake.keys.create("acme", "admin")

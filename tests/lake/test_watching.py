@@ -221,6 +221,7 @@ WRITES = st.lists(
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(WRITES, st.integers(0, 60), st.sampled_from([1, 3, 5, 13]))
+@pytest.mark.slow
 def test_however_files_are_written_the_table_ends_as_the_folder_and_never_holds_a_half(
     lake: Lake, tmp_path: Path, writes: list[tuple[str, int, int, str]], first_watch: int, every: int
 ) -> None:

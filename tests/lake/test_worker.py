@@ -569,6 +569,7 @@ def test_the_log_is_json_lines_with_ids(lake: Lake, cli: Cli, clock: Clock) -> N
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
 def test_signals_drain_a_worker(lake: Lake, number: signal.Signals) -> None:
     """The real command, in a process of its own: it ends in order, and has never started a JVM."""
     make(lake, "t", rows=1)
@@ -606,6 +607,7 @@ sys.exit(run(["worker", "--lake", sys.argv[1]]))
 """
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_a_worker_whatever_runs(lake: Lake) -> None:
     """A job that hears of nothing: its claim is left to run out."""
     uuid = table_with(lake, "d", lag="1m", moved=True)

@@ -459,6 +459,7 @@ class World:
         return found
 
 
+@pytest.mark.slow
 def test_a_month_of_a_thousand_tables_and_hundreds_of_workers() -> None:
     world = World(1, tables=1000, workers=300)
     world.run(30 * DAY)
@@ -473,6 +474,7 @@ def test_a_month_of_a_thousand_tables_and_hundreds_of_workers() -> None:
     assert world.most > 50, "they did work side by side"
 
 
+@pytest.mark.slow
 def test_workers_that_die_and_tables_that_fail_do_not_keep_others() -> None:
     world = World(2, tables=200, workers=100, deaths=0.005, broken=15)
     world.run(30 * DAY)
@@ -488,6 +490,7 @@ def test_workers_that_die_and_tables_that_fail_do_not_keep_others() -> None:
             assert by <= (world.LEASE + 3 * HOUR if name in related else timedelta(0)), name
 
 
+@pytest.mark.slow
 def test_too_few_workers_leave_nobody_out() -> None:
     world = World(3, tables=150, workers=1)
     world.run(15 * DAY)

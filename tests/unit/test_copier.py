@@ -38,6 +38,7 @@ WRITABLE_IN_VERSION_1 = tuple(name for name in KINDS if name != "unsigned")
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4", "brotli"])
+@pytest.mark.slow
 def test_every_codec(tmp_path: Path, codec: str) -> None:
     tables = [make_table(seed, 200) for seed in range(3)]
     files = write_all(tmp_path, tables, compression=codec, row_group_size=70)
@@ -48,6 +49,7 @@ def test_every_codec(tmp_path: Path, codec: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.slow
 def test_every_way_of_writing(tmp_path: Path, way: str) -> None:
     kinds = WRITABLE_IN_VERSION_1 if way == "version 1" else tuple(KINDS)
     tables = [make_table(seed, 150, kinds) for seed in range(3)]

@@ -115,6 +115,7 @@ def _with_gaps(file: Path, out: Path) -> Path:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.slow
 def test_random_files(tmp_path: Path, seed: int) -> None:
     """Random columns, writers and ways of writing: rows, statistics and readers' answers are those of the sources."""
     rng = random.Random(seed)

@@ -159,6 +159,7 @@ class TestPatterns:
         assert all(match_pattern(pattern, name) == period for name, period in names.items())
 
     @pytest.mark.parametrize(("pattern", "kind"), PERIOD_PATTERNS)
+    @pytest.mark.slow
     def test_a_day_has_the_name_of_its_period(self, pattern, kind):
         for day in EVERY_DAY:
             assert format_pattern(pattern, day) == format_pattern(pattern, period_of(day, kind))
