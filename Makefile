@@ -28,7 +28,7 @@ test: ## every check and every test
 
 test-fast: ## the tests that need no JVM, without the long ones
 	@scripts/setup.sh python
-	@$(RUN) pytest --quiet -m "not spark and not slow and not faults" -n $(WORKERS) $(wildcard tests/unit tests/golden tests/contract tests/lake) $(ARGS)
+	@$(RUN) pytest --quiet -m "not spark and not slow and not faults" --hypothesis-profile=quick -n $(WORKERS) $(wildcard tests/unit tests/golden tests/contract tests/lake) $(ARGS)
 
 fuzz: setup ## search further for changes that are derived, read or applied wrongly: make fuzz N=20000 SPARK_N=300
 	@NEVE_FUZZ=$(or $(N),20000) $(RUN) pytest --quiet -n $(WORKERS) tests/property $(ARGS)

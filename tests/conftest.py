@@ -21,6 +21,7 @@ gc.set_threshold(50_000, 20, 100)
 # How busy the machine is proves nothing, and what is checked must not depend on luck where it decides whether work
 # lands: people's own runs search anew each time.
 settings.register_profile("neve", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile("quick", settings.get_profile("neve"), max_examples=20)  # `make test-fast`
 settings.load_profile("neve")
 
 

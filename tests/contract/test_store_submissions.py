@@ -118,6 +118,7 @@ STEPS = st.lists(
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
+@pytest.mark.slow
 def test_any_order_of_steps_ends_as_in_a_dict(store: Store, steps: list[tuple[str, str, object]]) -> None:
     store.submissions.forget("sales")
     model: dict[str, SubmittedFile] = {}

@@ -163,6 +163,7 @@ any_name = st.one_of(
 
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(name=any_name)
+@pytest.mark.slow
 def test_any_text_is_refused_or_lives_a_whole_life(shared: Lake, name: str) -> None:
     before, tables = outside(shared), set(database_rows(shared.root / "catalog.db"))
     try:
@@ -192,6 +193,7 @@ def test_a_name_that_is_accepted_reads_back_as_itself(name: str) -> None:
 
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(name=any_name)
+@pytest.mark.slow
 def test_any_column_name_is_refused_or_reads_back(shared: Lake, name: str) -> None:
     try:
         shared.tables.create("t", f"{quote(name)} int, other string")

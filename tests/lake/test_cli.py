@@ -149,6 +149,7 @@ def test_times_are_utc_iso_and_sizes_bytes_in_json(lake: Lake, cli: Cli) -> None
     assert " B" in cli("table", "list").out
 
 
+@pytest.mark.slow
 def test_the_next_step_can_be_pasted(lake: Lake, cli: Cli) -> None:
     said = cli("table", "create", "`x; touch pwned`", "--schema", "id int")
     assert said.code == 0, said
@@ -189,6 +190,7 @@ def test_a_terminal_that_knows_no_unicode_gets_an_answer_too(lake: Lake, encodin
     assert "\\u6570" in said.out
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(lake: Lake) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "neve", "config", "show"],
@@ -229,6 +231,7 @@ def test_words_that_are_no_text_are_refused(lake: Lake, cli: Cli, words: list[st
     assert contents(lake) == before
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_text_get_a_sentence(lake: Lake) -> None:
     words = [b"table", b"create", b"x\xff", b"--schema", b"id int"]
     done = subprocess.run(

@@ -97,6 +97,7 @@ def test_case_4_a_failure_on_the_way_leaves_it_listed_and_can_be_repeated(
     check_healthy(lake)
 
 
+@pytest.mark.slow
 def test_case_4_the_answer_no_leaves_it_intact(lake: Lake) -> None:
     make(lake, rows=2)
     before = contents(lake)
@@ -107,6 +108,7 @@ def test_case_4_the_answer_no_leaves_it_intact(lake: Lake) -> None:
     assert contents(lake) == before
 
 
+@pytest.mark.slow
 def test_the_answer_yes_deletes(lake: Lake) -> None:
     make(lake, rows=2)
     screen, code = at_terminal(lake, "table", "delete", "t", answer="y\n")

@@ -106,6 +106,7 @@ def test_the_parts_of_compose_fit() -> None:
     assert {host for pair in hosts for host in pair if host} <= set(services)
 
 
+@pytest.mark.slow
 def test_manifests_are_whole(lake: Lake) -> None:
     routes = {getattr(route, "path", "") for route in create_app(lake).routes}
     kinds = {"Namespace": "v1", "ConfigMap": "v1", "Service": "v1", "Deployment": "apps/v1"}

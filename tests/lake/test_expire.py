@@ -552,6 +552,7 @@ def test_the_command_line(lake: Lake, cli: Cli) -> None:
     assert cli("expire", "t", "--keep-last", "0").code == 2
 
 
+@pytest.mark.slow
 def test_the_policy_needs_no_yes(lake: Lake) -> None:
     """What health names works as it stands, in a script too."""
     make(lake)

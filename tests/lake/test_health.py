@@ -143,6 +143,7 @@ def test_overlap_of_the_column_that_rows_are_sorted_by(lake: Lake) -> None:
     assert make(lake, "unsorted", rows=2).health().sort is None
 
 
+@pytest.mark.slow
 def test_ten_thousand_files_are_looked_at_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     make(lake)
     for _ in range(4):

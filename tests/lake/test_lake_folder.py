@@ -202,6 +202,7 @@ def test_no_command_of_this_suite_needs_spark(lake: Lake) -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_looks_import_no_heavy_library(lake: Lake) -> None:
     make(lake, rows=1)
     import subprocess
@@ -224,6 +225,7 @@ def test_looks_import_no_heavy_library(lake: Lake) -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_the_real_command_line(lake: Lake) -> None:
     said = run_process(lake, "table", "list", "-o", "json")
     assert (said.code, json.loads(said.out), said.err) == (0, [], "")

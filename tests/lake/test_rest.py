@@ -258,6 +258,7 @@ def header(key: NewKey) -> str:
     return f"Bearer {key.key}"
 
 
+@pytest.mark.slow
 def test_role_and_tenant_of_every_route(client: Client, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenant's key has no place here; the others reach what their role may."""
     keys: dict[Any, NewKey] = {role: lake.keys.create(None, role) for role in ROLES}

@@ -108,6 +108,7 @@ def test_a_date_waits_while_a_file_of_it_that_was_loaded_is_written_anew(world: 
     assert world.table.rows == {DAYS[0]: ["id\n111", "id\n2"]}
 
 
+@pytest.mark.slow
 def test_a_bad_file_is_told_once_holds_nobody_back_and_is_tried_when_it_changes(world: World) -> None:
     for day in DAYS:
         world.write(f"sales_{day}.csv", "id\nbad" if day == DAYS[1] else f"id\n{day.day}")
@@ -139,6 +140,7 @@ def test_files_that_cannot_be_submitted_are_told_once(world: World) -> None:
     assert world.pending() == []
 
 
+@pytest.mark.slow
 def test_what_may_pass_by_itself_is_tried_again_and_told_once(world: World) -> None:
     world.write("sales_2024-01-01.csv", "id\n1")
     world.table.error = StorageError("no route to the storage")

@@ -238,6 +238,7 @@ def test_only_empty_files_make_an_empty_file(tmp_path: Path) -> None:
     assert by_duckdb(tmp_path / "out.parquet").num_rows == 0
 
 
+@pytest.mark.slow
 def test_many_row_groups(tmp_path: Path) -> None:
     table = pa.table({"k": pa.arange(0, 900), "s": [f"s{number % 7}" for number in range(900)]})
     files = write_all(tmp_path, [table, table], row_group_size=3)

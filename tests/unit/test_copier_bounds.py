@@ -37,6 +37,7 @@ class FarTarget(LocalTarget):
             self.position = FAR
 
 
+@pytest.mark.slow
 def test_places_beyond_32_bits(tmp_path: Path) -> None:
     """Into a far place, and from there back: both files are read by others, and the way back ends where it began."""
     tables = [make_table(seed, 300) for seed in range(2)]
@@ -53,6 +54,7 @@ def test_places_beyond_32_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("remote", [False, True])
+@pytest.mark.slow
 def test_much_data_takes_little_memory(tmp_path: Path, *, remote: bool) -> None:
     rows = pa.array([random.Random(7).randbytes(1000)] * 50_000)
     table = pa.table({"b": rows, "c": rows})

@@ -223,6 +223,7 @@ def test_the_explanation_is_a_tree_of_rules() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_page_says_what_the_rules_say() -> None:
     text = DOCUMENT.read_text()
     assert filled(text) == text, "run scripts/incremental_table.py"
