@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from neve.engine.classes import scala_object, static
 from neve.engine.errors import translated
 from neve.engine.staging import Branch
 from neve.model.ingest import is_hidden
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CHANGES = "_neve_changes"
+_SQL = "org.apache.spark.sql"
 _PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 
@@ -67,23 +69,35 @@ class Steps:
         with translated():
             if kept:
                 self._kept.append(rows.persist())
+                rows = _as_kept(rows)
             (f.broadcast(rows) if few and self.small else rows).createOrReplaceTempView(name)
 
     def pin(self, rows: DataFrame) -> DataFrame:
         """Rows as a relation that stays equal to itself: every query finds staged files anew, as another table, so that
         nothing kept of them would be recognised."""
-        from pyspark.sql import DataFrame
-
         with translated():
-            sql: Any = self.spark._jvm.org.apache.spark.sql  # type: ignore[union-attr]
             java: Any = rows._jdf
-            relations = getattr(getattr(sql.execution, "LogicalRDD$"), "MODULE$")
-            pinned = relations.fromDataset(java.queryExecution().toRdd(), java, False)
-            return DataFrame(sql.classic.Dataset.ofRows(self.spark._jsparkSession, pinned), self.spark)
+            relations = scala_object(self.spark._jvm, f"{_SQL}.execution.LogicalRDD")
+            return _frame(self.spark, relations.fromDataset(java.queryExecution().toRdd(), java, False))
 
     def close(self) -> None:
         while self._kept:
             self._kept.pop().unpersist()
+
+
+def _as_kept(rows: DataFrame) -> DataFrame:
+    """Kept rows as a relation of their own: all that is computed of them is planned without how they came to be, which
+    Spark would look through each time. Spark may have kept the same rows before, under other names."""
+    spark, java = rows.sparkSession, cast(Any, rows._jdf)
+    kept = spark._jsparkSession.sharedState().cacheManager().lookupCachedData(java).get().cachedRepresentation()
+    return _frame(spark, kept.withOutput(java.queryExecution().analyzed().output()))
+
+
+def _frame(spark: SparkSession, plan: Any) -> DataFrame:
+    from pyspark.sql import DataFrame
+
+    of_rows = static(spark._jvm, f"{_SQL}.classic.Dataset", "ofRows")
+    return DataFrame(of_rows(spark._jsparkSession, plan), spark)
 
 
 def compare(spark: SparkSession, result: str, stored: str, columns: Sequence[str]) -> DataFrame:
@@ -105,8 +119,9 @@ def held(changes: DataFrame, *, read_off: bool = False) -> Iterator[DataFrame]:
         changes.persist()
     try:
         with translated():
-            changes.createOrReplaceTempView(CHANGES)
-        yield changes
+            found = changes if read_off else _as_kept(changes)
+            found.createOrReplaceTempView(CHANGES)
+        yield found
     finally:
         if not read_off:
             changes.unpersist()
@@ -133,8 +148,9 @@ def types_of(spark: SparkSession, columns: Sequence[str]) -> dict[str, str]:
 def size_of(changes: DataFrame) -> int:
     """What held changes take in memory, in bytes, once they have been computed."""
     with translated():
-        java: Any = changes.select("*")._jdf
-        return int(java.queryExecution().optimizedPlan().stats().sizeInBytes())
+        plan: Any = changes._jdf.queryExecution().analyzed()
+        plan.invalidateStatsCache()  # from before they were computed
+        return int(plan.stats().sizeInBytes())
 
 
 def plan_small(spark: SparkSession) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from neve.engine.changes.staged import file_json, table_cache
+from neve.engine.classes import json_mapper, named, only, static
 from neve.engine.errors import has_lost, translated
 from neve.engine.staging import load_iceberg
 from neve.errors import CommitConflict
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
     from pyspark.sql import DataFrame, SparkSession
 
+_ICEBERG = "org.apache.iceberg"
 _ATTEMPTS = 10
 
 
@@ -49,8 +51,7 @@ class RowDelta:
     _loose: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        java: Any = self.spark._jvm
-        self._java, self._iceberg = java, java.org.apache.iceberg
+        self._java: Any = self.spark._jvm
         self._target = load_iceberg(self.spark, self.table)
 
     def write(self, rows: DataFrame, *, few: bool) -> int:
@@ -59,14 +60,14 @@ class RowDelta:
         Few are sorted and written by one task; otherwise Spark may compute them twice, to divide them by their order.
         """
         written = f"neve-rows-{uuid.uuid4()}"
-        tables, coordinator = table_cache(self.spark), self._iceberg.spark.FileRewriteCoordinator.get()
+        tables, coordinator = table_cache(self.spark), only(self._java, f"{_ICEBERG}.spark.FileRewriteCoordinator")
         with translated():
             tables.add(written, self._target)
             try:
                 chosen = rows.select(*map(quote, self._columns()))
                 writer = (chosen.coalesce(1) if few else chosen).write.format("iceberg").mode("append")
                 (writer.option("distribution-mode", "none") if few else writer).save(written)
-                found = self._java.java.util.ArrayList(coordinator.fetchNewFiles(self._target, written))
+                found = named(self._java, "java.util.ArrayList")(coordinator.fetchNewFiles(self._target, written))
             finally:
                 coordinator.clearRewrite(self._target, written)
                 tables.remove(written)
@@ -131,7 +132,8 @@ class RowDelta:
         from py4j.protocol import Py4JJavaError
 
         table = load_iceberg(self.spark, self.table)
-        change = self._iceberg.Transactions.newTransaction(str(self.table), table.operations())
+        begin = static(self._java, f"{_ICEBERG}.Transactions", "newTransaction")
+        change = begin(str(self.table), table.operations())
         now = change.startMetadata().currentSnapshot()
         if now is None or now.snapshotId() != self.base:
             raise CommitConflict(f"{self.table} was written to meanwhile")
@@ -160,7 +162,7 @@ class RowDelta:
             delta.addDeletes(vector)
         for vector in self._delete_files(table, [item.before for item in marked if item.before is not None]):
             delta.removeDeletes(vector)
-        touched = self._java.java.util.ArrayList()
+        touched = named(self._java, "java.util.ArrayList")()
         for item in marked:
             touched.add(item.file.path)
         delta.validateFromSnapshot(self.base).validateDataFilesExist(touched).validateDeletedFiles()
@@ -171,8 +173,8 @@ class RowDelta:
 
     def _delete_files(self, table: Any, files: Sequence[LiveFile]) -> Iterator[Any]:
         scan = json.dumps({"delete-files": [file_json(file) for file in files]})
-        node = self._iceberg.util.JsonUtil.mapper().readTree(scan)
-        found = self._iceberg.rest.TableScanResponseParser.parseDeleteFiles(node, table.specs())
+        parse = static(self._java, f"{_ICEBERG}.rest.TableScanResponseParser", "parseDeleteFiles")
+        found = parse(json_mapper(self._java).readTree(scan), table.specs())
         return (found.get(index) for index in range(found.size()))
 
     def _forget(self, snapshot: Any) -> None:

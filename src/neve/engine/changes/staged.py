@@ -11,15 +11,19 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from neve.engine.classes import json_mapper, named, only, static
 from neve.engine.staging import load_iceberg
 from neve.model.changes import ChangePlan, FileRead, LiveFile, Picked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_TABLES = "org.apache.iceberg.spark.SparkTableCache"
+_ICEBERG = "org.apache.iceberg"
+_TABLES = f"{_ICEBERG}.spark.SparkTableCache"
+_TASKS = f"{_ICEBERG}.spark.ScanTaskSetManager"
 
 
 @dataclass
@@ -32,7 +36,7 @@ class StagedFiles:
     _written: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._iceberg: Any = self.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+        self._java: Any = self.spark._jvm
         self._table = self._pinned()
 
     def read(self, whole: Sequence[FileRead], picked: Sequence[Picked]) -> DataFrame:
@@ -40,12 +44,12 @@ class StagedFiles:
         staged_id = f"neve-changes-{uuid.uuid4()}"
         tasks = self._tasks(_scan([*whole, *self._inverted(picked, staged_id)]))
         table_cache(self.spark).add(staged_id, self._table)
-        self._iceberg.spark.ScanTaskSetManager.get().stageTasks(self._table, staged_id, tasks)
+        only(self._java, _TASKS).stageTasks(self._table, staged_id, tasks)
         self._ids.append(staged_id)
         return self.spark.read.format("iceberg").load(staged_id)
 
     def close(self) -> None:
-        tasks, tables = self._iceberg.spark.ScanTaskSetManager.get(), table_cache(self.spark)
+        tasks, tables = only(self._java, _TASKS), table_cache(self.spark)
         while self._ids:
             staged_id = self._ids.pop()
             tasks.removeTasks(self._table, staged_id)
@@ -56,19 +60,24 @@ class StagedFiles:
     def _pinned(self) -> Any:
         """The table as the plan saw it, in the plan's schema, whatever is committed meanwhile."""
         table = load_iceberg(self.spark, self.plan.table)
-        metadata = self._iceberg.TableMetadataParser.read(table.io(), self.plan.metadata_location)
+        metadata = table.operations().current()
+        if metadata.metadataFileLocation() != self.plan.metadata_location:
+            metadata = self._static("TableMetadataParser", "read")(table.io(), self.plan.metadata_location)
         if metadata.currentSchemaId() != self.plan.schema_id:
             # How the table would be written now may need columns that this schema lacks; nothing is written here.
-            builder = self._iceberg.TableMetadata.buildFrom(metadata).setCurrentSchema(self.plan.schema_id)
-            builder = builder.setDefaultPartitionSpec(self._iceberg.PartitionSpec.unpartitioned())
-            metadata = builder.setDefaultSortOrder(self._iceberg.SortOrder.unsorted()).discardChanges().build()
-        operations = self._iceberg.StaticTableOperations(metadata, table.io())
-        return self._iceberg.BaseTable(operations, str(self.plan.table))
+            builder = self._static("TableMetadata", "buildFrom")(metadata).setCurrentSchema(self.plan.schema_id)
+            builder = builder.setDefaultPartitionSpec(self._static("PartitionSpec", "unpartitioned")())
+            metadata = builder.setDefaultSortOrder(self._static("SortOrder", "unsorted")()).discardChanges().build()
+        operations = named(self._java, f"{_ICEBERG}.StaticTableOperations")(metadata, table.io())
+        return named(self._java, f"{_ICEBERG}.BaseTable")(operations, str(self.plan.table))
 
     def _tasks(self, scan: str) -> Any:
-        node = self._iceberg.util.JsonUtil.mapper().readTree(scan)
-        parser, specs = self._iceberg.rest.TableScanResponseParser, self._table.specs()
-        return parser.parseFileScanTasks(node, parser.parseDeleteFiles(node, specs), specs, True)
+        node, specs = json_mapper(self._java).readTree(scan), self._table.specs()
+        deletes = self._static("rest.TableScanResponseParser", "parseDeleteFiles")(node, specs)
+        return self._static("rest.TableScanResponseParser", "parseFileScanTasks")(node, deletes, specs, True)
+
+    def _static(self, name: str, method: str) -> Any:
+        return static(self._java, f"{_ICEBERG}.{name}", method)
 
     def _inverted(self, picked: Sequence[Picked], name: str) -> Iterator[FileRead]:
         """Files to be read through vectors that delete all rows but the picked; the vectors lie in one file."""
@@ -101,10 +110,13 @@ class StagedFiles:
 
 
 def table_cache(spark: SparkSession) -> Any:
-    """The tables that Spark knows by an id. Its static `get()` and its `get(name)` go by one name, which only
-    reflection can tell apart from here."""
-    java: Any = spark._jvm
-    gateway: Any = spark.sparkContext._gateway
+    """The tables that Spark knows by an id."""
+    return _table_cache(spark._jvm, spark.sparkContext._gateway)
+
+
+@lru_cache(maxsize=2)
+def _table_cache(java: Any, gateway: Any) -> Any:
+    """Its static `get()` and its `get(name)` go by one name, which only reflection can tell apart from here."""
     loader = java.java.lang.Thread.currentThread().getContextClassLoader()
     get = java.java.lang.Class.forName(_TABLES, True, loader).getMethod(
         "get", gateway.new_array(java.java.lang.Class, 0)
