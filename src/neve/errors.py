@@ -34,6 +34,7 @@ Each class fixes a machine `code`, the CLI's exit code and the HTTP status; each
     ├─ EngineError             1 · 502   Spark
     │  ├─ SparkUnavailable
     │  ├─ JobFailed
+    │  │  └─ FileGone                    a file that it was to read is not there
     │  └─ TimedOut             1 · 504   it took longer than it was given
     ├─ RefreshFailed           1 · 500   tables of a round of refreshes failed
     ├─ WorkFailed              1 · 500   scheduled work failed
@@ -209,6 +210,10 @@ class SparkUnavailable(EngineError):
 
 class JobFailed(EngineError):
     code = "job_failed"
+
+
+class FileGone(JobFailed):
+    code = "file_gone"
 
 
 class TimedOut(EngineError):

@@ -54,7 +54,10 @@ class Rows:
 
 
 def snapshots_read(frame: DataFrame) -> dict[TableName, set[int]]:
-    """The snapshots that a query reads of the lake's tables, wherever in the query they are named."""
+    """The lake's tables that a query reads, wherever in it they are named, with the snapshots that it asks for.
+
+    None of a table that it reads as it is now.
+    """
     found: dict[TableName, set[int]] = {}
     with translated():
         whole = cast(Any, frame)._jdf.queryExecution().analyzed()
