@@ -21,13 +21,16 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from pyspark.sql import DataFrame
 from tests.lake.serving import Answered, Client, serving
 
+from neve.engine import statements
 from neve.http import create_app
 from neve.lake import Lake
+from neve.model.names import TableName
 
 pytestmark = pytest.mark.spark
 
@@ -180,6 +183,41 @@ def test_compaction_takes_what_it_is_told_to(do: Callable[..., Any]) -> None:
     assert do("QUERY", sort=[{"field": "id"}, {"field": "region"}])["records"] == rows
 
 
+def test_a_question_is_answered_whatever_expires_under_it(
+    do: Callable[..., Any], client: Client, namespace: str, spark_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first try loses its files. The second is told of, so that those stay until it is answered."""
+    do("CREATE_TABLE", schema={"fields": {"id": {"type": "long"}}})
+    do("WRITE", records=[{"id": 1}])
+    iterate, tries = statements._iterate, list[int]()
+
+    def iterate_late(frame: DataFrame, **words: Any) -> Any:
+        """Planned; then every file that it is to read is rewritten, and what can expire has."""
+        cast(Any, frame)._jdf.queryExecution().executedPlan().toString()
+        tries.append(len(tries))
+        do("WRITE", records=[{"id": 1}])
+        do("COMPACT", force=True, snapshot_retention_hours=0)
+        return iterate(frame, **words)
+
+    monkeypatch.setattr(statements, "_iterate", iterate_late)
+    assert do("QUERY")["records"] == [{"id": 1}] * 2
+    assert len(tries) == 2
+    counted = do_sql(client, namespace, "SELECT count(*) AS n FROM t WHERE id IN (SELECT id FROM t)")
+    assert (counted, len(tries)) == ([{"n": 4}], 4)
+    monkeypatch.undo()
+    assert spark_lake._context.store.readers.of(spark_lake._context.catalog.facts(table_of(namespace)).uuid) == ()
+
+
+def do_sql(client: Client, namespace: str, text: str) -> Any:
+    found = client.do("EXECUTE_SQL", namespace=namespace, sql=text)
+    assert found["success"], found
+    return found["records"]
+
+
+def table_of(namespace: str) -> TableName:
+    return TableName((namespace,), "t")
+
+
 HOSTILE = [
     "O'Neil",
     'a"b`c',
@@ -249,6 +287,7 @@ def test_values_come_and_go_exactly(client: Client, namespace: str) -> None:
         {"id": 1, **FULL},
         {"id": 2, **nothing},
         *({"id": 10 + n, **nothing, "s": s} for n, s in enumerate(HOSTILE)),
+        *({"id": 20 + n, **nothing, "dec": dec} for n, dec in enumerate(("-0.0000000001", "0.0000000000"))),
     ]
     assert do("WRITE", records=sent)["records_written"] == len(sent)
     assert rows() == sent
@@ -273,6 +312,18 @@ def test_values_come_and_go_exactly(client: Client, namespace: str) -> None:
     assert do("WRITE", mode="upsert", records=[{"id": 1, "s": "new"}])["records_written"] == 1
     assert rows(filters=where("id", 1)) == [{"id": 1, **nothing, "s": "new"}]
     assert len(rows(filters=where("id", 1), include_deleted=True)) == 2
+    # by filters instead of a key: rows that match are updated, and records come where none does
+    seen = {"records": [{"id": 30, "s": "first"}], "updates": {"s": "again"}, "filters": where("id", 30)}
+    for round_ in ("first", "again"):
+        done = do("UPSERT", **seen)
+        assert (done["records_inserted"], done["records_updated"]) == ((1, 0) if round_ == "first" else (0, 1))
+        assert [row["s"] for row in rows(filters=where("id", 30))] == [round_]
+    do("DELETE", filters=where("id", 30))
+    assert do("UPSERT", **seen)["records_inserted"] == 1
+    bad = client.post(
+        "/database", {"operation": "UPSERT", "namespace": namespace, "table": "v", **seen, "records": [{}]}
+    )
+    assert (bad.status, bad.json["error"]["message"]) == (422, "records[0].id: a value is required")
     bad = client.post(
         "/database", {"operation": "WRITE", "namespace": namespace, "table": "v", "records": [{"id": 99}, {"id": "x"}]}
     )

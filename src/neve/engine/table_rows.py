@@ -99,6 +99,11 @@ def plan_update(
         return TableWork(updated=total, nulls=nulls, statement=write)
 
 
+def plan_insert(new: DataFrame, *, rows: int) -> TableWork:
+    """Rows that have a value for every column of the table."""
+    return TableWork(inserted=rows, statement=lambda target: new.writeTo(target).append())
+
+
 def plan_dedupe(
     session: SparkSession,
     table: str,

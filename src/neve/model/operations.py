@@ -26,9 +26,6 @@ def _refused(instead: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-_WholeRecords = Annotated[None, _refused("give whole records: their primary key says which are meant")]
-
-
 def _check_name(part: str, *, what: str) -> str:
     """Spark would put something else in the place of `${…}`, and so lead elsewhere."""
     if "${" in part:
@@ -236,8 +233,14 @@ class HardDelete(TableRequest):
 class Upsert(TableRequest):
     operation: Literal["UPSERT"]
     records: Records
-    filters: _WholeRecords = None
-    updates: _WholeRecords = None
+    filters: list[Filter] = Field([], description="which rows get `updates`; `records` come where there are none")
+    updates: dict[str, Any] = Field({})
+
+    @model_validator(mode="after")
+    def _fits(self) -> Upsert:
+        if bool(self.filters) != bool(self.updates):
+            raise ValueError("filters and updates go together: without them, the primary key says which rows are meant")
+        return self
 
 
 class Compact(TableRequest):
