@@ -16,6 +16,8 @@ The cases of the notes, by which the document's origin was tried, and who holds 
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shutil
 import subprocess
@@ -331,6 +333,56 @@ def test_values_come_and_go_exactly(client: Client, namespace: str) -> None:
     assert rows(filters=where("id", 99)) == []
 
 
+def test_rows_are_exported_as_csv(client: Client, namespace: str) -> None:
+    def export(**words: object) -> Any:
+        return client.do("EXPORT_CSV", namespace=namespace, table="x", **words)
+
+    def fetched(done: Any) -> list[list[str]]:
+        found = client.get(done["download_url"])
+        assert (found.status, int(found.headers["content-length"])) == (200, done["bytes"])
+        return list(csv.reader(io.StringIO(found.text, newline=""), strict=True))
+
+    fields = {name: kind for name, kind in TYPES["fields"].items() if name in CSV}  # type: ignore[attr-defined]
+    client.do("CREATE_TABLE", namespace=namespace, table="x", schema={"fields": fields})
+    nothing, texts = dict.fromkeys(CSV), [*HOSTILE, " spaces ", "a,b", "\r"]
+    full = {name: FULL[name] for name in CSV if name != "id"}
+    records = [
+        {"id": 1, **full},
+        *({**nothing, "id": 2 + n, "s": s} for n, s in enumerate(texts)),
+        {**nothing, "id": 99},
+    ]
+    client.do("WRITE", namespace=namespace, table="x", records=records)
+    done = export(sort=[{"field": "id", "order": "desc"}], filename="all rows.csv")
+    assert (done["rows_exported"], done["filename"]) == (len(records), "all rows.csv")
+    header, *rows = fetched(done)
+    assert header == list(fields)
+    assert rows[-1] == [CSV[name] for name in fields]
+    assert [row[header.index("s")] for row in rows[1:-1]] == texts[::-1]
+    assert client.get(done["download_url"]).text.splitlines()[1].endswith("99" + "," * (len(header) - 1))
+    assert fetched(export(projection=["id"], sort=[{"field": "id"}], limit=2, include_header=False)) == [["1"], ["2"]]
+    client.do("DELETE", namespace=namespace, table="x", filters=where("id", 2, "gt"))
+    ids = {"projection": ["id"], "sort": [{"field": "id"}], "include_header": False}
+    assert len(fetched(export(**ids))) == 2
+    assert len(fetched(export(**ids, include_deleted=True))) == len(records)
+    none = export(filters=where("id", -1))
+    assert (none["rows_exported"], fetched(none)) == (0, [header])
+    assert client.do("EXPORT_CSV", namespace=namespace, table="x", filters=where("nosuch", 1))["success"] is False
+
+
+CSV = {
+    "id": "1",
+    "s": "x",
+    "dec": "1234567890123456789012345678.0123456789",
+    "d": "1.0E-300",
+    "ok": "true",
+    "day": "1582-10-04",
+    "at": "1899-12-31T23:59:59.999999+00:00",
+    "local": "2026-03-29T02:30:00.000000",
+    "raw": "00ff10",
+    "tags": '["a",null,""]',
+}
+
+
 def test_questions_are_answered(client: Client, namespace: str) -> None:
     def ask(**words: object) -> Any:
         return client.do("QUERY", namespace=namespace, table="q", **words)
@@ -399,8 +451,23 @@ def test_questions_are_answered(client: Client, namespace: str) -> None:
 
     assert sql("SELECT count(*) AS n FROM q WHERE id > ? AND g = ?", params=[3, "a"]).json["records"] == [{"n": 1}]
     assert sql("SELECT :a AS a", params={"a": "x' OR 1"}).json["records"] == [{"a": "x' OR 1"}]
-    for text in ("DELETE FROM q", "WITH a AS (SELECT 1) INSERT INTO q SELECT 1, '', 1, now()", "SET", "CALL x()"):
+    for text in ("TRUNCATE TABLE q", "WITH a AS (SELECT 1) INSERT INTO q SELECT 1, '', 1, now()", "SET", "CALL x()"):
         assert sql(text).json["error"]["code"] == "NEEDS_WRITE", text
+    program = "SELECT TRANSFORM(id) USING 'cat' AS (id bigint) FROM q"
+    for text in (
+        f"WITH a AS ({program}) SELECT * FROM a",
+        f"SELECT * FROM q WHERE id IN ({program})",
+        f"INSERT INTO q (id) {program}",
+        f"INSERT INTO q (id) WITH a AS ({program}) SELECT id FROM a",
+        f"DELETE FROM q WHERE id IN ({program})",
+        f"MERGE INTO q USING ({program}) s ON q.id = s.id WHEN MATCHED THEN DELETE",
+    ):
+        ran = sql(text)
+        assert (ran.status, ran.json["error"]["code"] in ("NEEDS_WRITE", "REFUSED", "UNSUPPORTED")) == (412, True), text
+    came = sql("INSERT INTO q VALUES (?, 'z', 1.25, CAST(? AS timestamp))", params=[100, "2026-01-01"]).json
+    assert came["success"], came
+    assert (came["rows_added"], came["rows_removed"], came["records"]) == (1, 0, [])
+    assert sql("DELETE FROM q WHERE id = 100").json["rows_removed"] == 1
     for text in ("SELECT * FROM text.`/etc/hostname`", "SELECT * FROM iceberg.`/etc`", "SELECT * FROM json.`x`"):
         assert sql(text).json["success"] is False, text
     assert sql("SELECT 1; SELECT 2").status == 422

@@ -5,6 +5,7 @@ That is of account where a commit is made several times a second, as each questi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,3 +20,11 @@ def static(java: Any, name: str, method: str) -> Any:
 def json_mapper(java: Any) -> Any:
     """What reads and writes JSON as Iceberg does; threads may share it."""
     return static(java, "org.apache.iceberg.util.JsonUtil", "mapper")()
+
+
+def scala_seq(java: Any, items: Sequence[Any]) -> Any:
+    """The items as Scala's methods take them."""
+    held = java.java.util.ArrayList()
+    for item in items:
+        held.add(item)
+    return java.scala.jdk.javaapi.CollectionConverters.asScala(held).toSeq()

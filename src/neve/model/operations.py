@@ -182,6 +182,22 @@ class ExecuteSql(Request):
     timeout_ms: int | None = Field(None, ge=1)
 
 
+class ExportCsv(TableRequest):
+    """As many rows as there are, unless `limit` says otherwise."""
+
+    operation: Literal["EXPORT_CSV"]
+    projection: list[Name | Projection] = Field([], description="all fields unless given")
+    filters: list[Filter] = Field([], description="all of them must hold")
+    sort: list[Sort] = Field([])
+    limit: int | None = Field(None, ge=1)
+    filename: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.\- ]{0,127}$")] | None = Field(
+        None, description="what the file is called when it is fetched; the table's name unless given"
+    )
+    include_header: bool = True
+    include_deleted: bool = False
+    timeout_ms: int | None = Field(None, ge=1)
+
+
 class Write(TableRequest):
     operation: Literal["WRITE"]
     records: Records
@@ -268,6 +284,7 @@ Operation = Annotated[
     | DropNamespace
     | Query
     | ExecuteSql
+    | ExportCsv
     | Write
     | Update
     | Delete

@@ -12,6 +12,7 @@ from neve.errors import FileGone, InvalidInput, NeedsWrite
 from neve.model.changes import WEIGHT
 from neve.model.facts import TableFacts
 from neve.model.json_values import named_json
+from neve.model.names import TableName
 from neve.model.operation_answers import QueryAnswer, QueryMetadata
 from neve.model.operations import MOST_ROWS, ExecuteSql, Query
 from neve.model.types import Field, Primitive
@@ -44,7 +45,7 @@ def query(context: Context, request: Query) -> QueryAnswer:
     facts = context.catalog.facts(request.name)
     warnings = [_UNSORTED] if request.offset and not request.sort else []
     began = time.monotonic()
-    with _deadline(context, request.timeout_ms):
+    with deadline(context, request.timeout_ms):
         if request.explain:
             with _asked(context, facts, request) as frame:
                 return _answer([], began, warnings, plan=_explained(frame))
@@ -73,6 +74,11 @@ def read_whole(
         tables = snapshots_read(frame)
     with following(context, tables, purpose=_PURPOSE), ask() as frame:
         return read(frame)
+
+
+def reads_table(context: Context, name: TableName, text: str) -> AbstractContextManager[DataFrame]:
+    """A question about a table, by its text."""
+    return nullcontext(run_sql(context, text, namespace=name.namespace))
 
 
 @contextmanager
@@ -116,7 +122,7 @@ def execute_sql(context: Context, request: ExecuteSql, *, confined: bool = False
     text = confine(statement.placed, request.place) if confined else request.sql
     within = request.tenant_id if confined else None
     began = time.monotonic()
-    with _deadline(context, request.timeout_ms):
+    with deadline(context, request.timeout_ms):
         records = read_whole(
             context,
             lambda: nullcontext(
@@ -135,14 +141,20 @@ def check_reads(sql: str) -> Statement:
         InvalidInput: there are several, or one that Spark would put a setting into.
         NeedsWrite: it is none that reads.
     """
-    statements = read_script(sql)
-    if len(statements) != 1:
-        raise InvalidInput("sql: one statement is taken at a time")
+    statement = one_statement(sql)
     if first_word(sql) not in _READS:
         raise NeedsWrite(
             f"sql: a statement that begins with {', '.join(_READS)} is taken",
             hint="use WRITE, UPDATE, DELETE, CREATE_TABLE…, or `neve sql` on the machine itself",
         )
+    return statement
+
+
+def one_statement(sql: str) -> Statement:
+    """Raises InvalidInput for several, and for one that Spark would put a setting into."""
+    statements = read_script(sql)
+    if len(statements) != 1:
+        raise InvalidInput("sql: one statement is taken at a time")
     if VARIABLE in sql:
         raise InvalidInput(
             f"sql: Spark would replace what follows {VARIABLE} by a setting of this machine", hint="give params"
@@ -155,7 +167,7 @@ def _snapshot(facts: TableFacts, moment: str) -> str:
     return str(find_snapshot(facts, moment).id)
 
 
-def _deadline(context: Context, milliseconds: int | None) -> Any:
+def deadline(context: Context, milliseconds: int | None) -> Any:
     from neve.engine.deadlines import within
 
     return within(context.session.spark, None if milliseconds is None else milliseconds / 1000)
