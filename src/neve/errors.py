@@ -5,6 +5,7 @@ Each class fixes a machine `code`, the CLI's exit code and the HTTP status; each
 
     NeveError
     ├─ InvalidInput            2 · 422   what was asked makes no sense as written
+    │  ├─ TooLarge             2 · 413   more than is taken at once
     │  ├─ ConfigError                    a setting or a configuration file
     │  ├─ InvalidName                    a table, namespace or column name
     │  ├─ InvalidSchema                  columns, types, partitioning, sort order
@@ -76,6 +77,11 @@ class InvalidInput(NeveError):
     code = "invalid_input"
     exit_code = 2
     http_status = 422
+
+
+class TooLarge(InvalidInput):
+    code = "too_large"
+    http_status = 413
 
 
 class ConfigError(InvalidInput):
