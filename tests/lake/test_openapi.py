@@ -27,4 +27,4 @@ def test_answers_are_as_openapi_says(lake: Lake, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(Session, "spark", property(no_spark))
     make(lake)
     with serving(create_app(lake)) as client:
-        assert search(client.port, tmp_path, "--phases", "coverage,fuzzing", "--max-examples", "2", without=SPARK) == ""
+        assert search(client.port, tmp_path, "--phases", "examples,fuzzing", "--max-examples", "8", without=SPARK) == ""
