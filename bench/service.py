@@ -141,19 +141,21 @@ def by_service(root: Path, clients: int, seconds: float) -> Figure:
         )
 
 
-def mixed(root: Path, seconds: float) -> dict[str, dict[str, int]]:
-    """Writers, readers and a compaction after the other: what was answered, by operation and status."""
-    answers: Counter[tuple[str, int]] = Counter()
+def mixed(root: Path, seconds: float) -> dict[str, dict[str, Any]]:
+    """Writers, readers and a compaction after the other that lets every older snapshot expire: by operation, how often
+    it was answered with which status, and how long that took."""
+    answers: dict[str, list[tuple[int, float]]] = {"WRITE": [], "QUERY": [], "COMPACT": []}
     asked: dict[str, Callable[[int], dict[str, object]]] = {
         "WRITE": lambda turn: {"records": [record(turn)]},
-        "QUERY": lambda _: {"aggregations": [{"function": "count"}]},
-        "COMPACT": lambda _: {"force": True},
+        "QUERY": lambda turn: {"filters": [{"field": "id", "operator": "lt", "value": turn}], "limit": 100},
+        "COMPACT": lambda _: {"force": True, "snapshot_retention_hours": 0},
     }
 
     def client(port: int, operation: str) -> None:
         connection, turn, end = Connection(port), 0, time.monotonic() + seconds
-        while time.monotonic() < end:
-            answers[operation, connection.do(operation, **asked[operation](turn))[0]] += 1
+        while (began := time.monotonic()) < end:
+            status, _ = connection.do(operation, **asked[operation](turn))
+            answers[operation].append((status, time.monotonic() - began))
             turn += 1
 
     with server(root) as port:
@@ -166,12 +168,19 @@ def mixed(root: Path, seconds: float) -> dict[str, dict[str, int]]:
         for thread in threads:
             thread.join()
         after = count(port)
-    if after - before != answers["WRITE", 200]:
-        raise RuntimeError(f"{answers['WRITE', 200]} writes were acknowledged, and {after - before} rows are there")
-    wrong = {key: count for key, count in answers.items() if key[1] not in (200, 429)}
-    if wrong:
+    told = {kind: _answered(found) for kind, found in answers.items()}
+    written = told["WRITE"]["statuses"].get("200", 0)
+    if after - before != written:
+        raise RuntimeError(f"{written} writes were acknowledged, and {after - before} rows are there")
+    if wrong := {kind: each for kind, each in told.items() if set(each["statuses"]) - {"200", "429"}}:
         raise RuntimeError(f"answers that nobody should get: {wrong}")
-    return {kind: {str(status): n for (which, status), n in answers.items() if which == kind} for kind in asked}
+    return told
+
+
+def _answered(found: list[tuple[int, float]]) -> dict[str, Any]:
+    cuts = statistics.quantiles([took for _, took in found], n=20)
+    statuses = Counter(str(status) for status, _ in found)
+    return {"statuses": dict(statuses), "p50_ms": round(cuts[9] * 1000, 1), "p95_ms": round(cuts[18] * 1000, 1)}
 
 
 def by_spark(root: Path, seconds: float) -> Figure:
@@ -279,6 +288,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--peer-seconds", type=float, default=20)
     parser.add_argument("--mixed-seconds", type=float, default=120)
+    parser.add_argument("--only-mixed", action="store_true", help="leave the writes by themselves out")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="neve-bench-") as folder:
         roots = [Path(folder, name) for name in ("service", "spark", "pyiceberg", "mixed")]
@@ -290,7 +300,7 @@ def main() -> None:
             lambda: by_service(roots[0], asked.clients, asked.seconds),
         ]
         figures: list[Figure] = []
-        for measure in ways:
+        for measure in () if asked.only_mixed else ways:
             figures.append(measure())
             _show(figures[-1], figures[0].per_second)
         answers = mixed(roots[3], asked.mixed_seconds)

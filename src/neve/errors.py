@@ -5,6 +5,7 @@ Each class fixes a machine `code`, the CLI's exit code and the HTTP status; each
 
     NeveError
     ├─ InvalidInput            2 · 422   what was asked makes no sense as written
+    │  ├─ TooLarge             2 · 413   more than is taken at once
     │  ├─ ConfigError                    a setting or a configuration file
     │  ├─ InvalidName                    a table, namespace or column name
     │  ├─ InvalidSchema                  columns, types, partitioning, sort order
@@ -34,6 +35,7 @@ Each class fixes a machine `code`, the CLI's exit code and the HTTP status; each
     ├─ EngineError             1 · 502   Spark
     │  ├─ SparkUnavailable
     │  ├─ JobFailed
+    │  │  └─ FileGone                    a file that it was to read is not there
     │  └─ TimedOut             1 · 504   it took longer than it was given
     ├─ RefreshFailed           1 · 500   tables of a round of refreshes failed
     ├─ WorkFailed              1 · 500   scheduled work failed
@@ -75,6 +77,11 @@ class InvalidInput(NeveError):
     code = "invalid_input"
     exit_code = 2
     http_status = 422
+
+
+class TooLarge(InvalidInput):
+    code = "too_large"
+    http_status = 413
 
 
 class ConfigError(InvalidInput):
@@ -209,6 +216,10 @@ class SparkUnavailable(EngineError):
 
 class JobFailed(EngineError):
     code = "job_failed"
+
+
+class FileGone(JobFailed):
+    code = "file_gone"
 
 
 class TimedOut(EngineError):

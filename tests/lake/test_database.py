@@ -137,7 +137,7 @@ def test_what_is_wrong_is_named(client: Client) -> None:
         "CONFIRMATION_REQUIRED",
         None,
     )
-    for operation in ("EXPORT_CSV", "GET_UPLOAD_URL", "FEDERATED_QUERY", "VECTOR_SEARCH", "INSERT", 7, None):
+    for operation in ("GET_UPLOAD_URL", "GET_DOWNLOAD_URL", "FEDERATED_QUERY", "VECTOR_SEARCH", "INSERT", 7, None):
         found = client.post("/database", {"operation": operation, "table": "t"})
         assert refused(found)[:2] == (422, "VALIDATION_ERROR")
         assert "'CREATE_TABLE'" in found.json["error"]["message"]

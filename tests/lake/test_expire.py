@@ -8,6 +8,7 @@ import shutil
 import socket
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,10 +25,11 @@ from neve.model.facts import TableFacts
 from neve.model.names import TableName
 from neve.model.retention import ExpireReceipt
 from neve.model.runs import Reader, Run, new_run_id
+from neve.plan.expiry import reader_claims
 from neve.services.dynamic.deciding import frontier_of
 from neve.services.ledger import held_dates
 from neve.services.look import RUN_ID
-from neve.services.readers import announce, hold, readers_of
+from neve.services.readers import announce, following, hold, readers_of
 
 LATER = timedelta(days=8)
 
@@ -253,6 +255,21 @@ def test_a_reader_keeps_its_snapshots_until_it_is_done(lake: Lake, past: list[in
     with pytest.raises(SnapshotNotFound, match="has expired meanwhile"):
         announce(lake._context, facts(lake, "t"), past[:1], purpose="changes")
     assert lake._context.store.readers.of(facts(lake, "t").uuid) == ()
+
+
+def test_who_reads_a_table_as_it_is_now_keeps_all_that_was_current_since(lake: Lake, past: list[int]) -> None:
+    context, table = lake._context, lake.table("t")
+    context.clock = lambda: datetime.now(UTC) + timedelta(minutes=10)  # what is there was current long before
+    with following(context, [table.name, TableName.parse("none")], purpose="a question"):
+        context.clock = lambda: datetime.now(UTC) + timedelta(minutes=20)
+        later = datetime.now(UTC) + timedelta(minutes=15)
+        base = facts(lake, "t")
+        moved = replace(base, made_current=(*base.made_current, (later, past[0]), (later, past[-1])))
+        (reader,) = readers_of(context, base)
+        assert {claim.snapshot for claim in reader_claims(base, [reader])} == {past[-1]}
+        assert {claim.snapshot for claim in reader_claims(moved, [reader])} == {past[-1], past[0]}
+        assert table.expire(older_than="0").expired == past[:-1]
+    assert context.store.readers.of(base.uuid) == ()
 
 
 def test_a_query_is_believed_for_a_day(lake: Lake, past: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

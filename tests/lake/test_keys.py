@@ -29,6 +29,7 @@ WORDS: dict[str, dict[str, object]] = {
     "DESCRIBE_TABLE": {"table": "t"},
     "QUERY": {"table": "t"},
     "EXECUTE_SQL": {"sql": "SELECT 1"},
+    "EXPORT_CSV": {"table": "t"},
     "CREATE_TABLE": {"table": "t", "schema": FIELDS},
     "WRITE": {"table": "t", "records": [{"name": "x"}]},
     "UPDATE": {"table": "t", "updates": {"name": "y"}, "filters": NOTHING},
@@ -39,7 +40,7 @@ WORDS: dict[str, dict[str, object]] = {
     "DROP_TABLE": {"table": "t"},
     "DROP_NAMESPACE": {},
 }
-READS = ("LIST_TABLES", "DESCRIBE_TABLE", "QUERY", "EXECUTE_SQL")
+READS = ("LIST_TABLES", "DESCRIBE_TABLE", "QUERY", "EXECUTE_SQL", "EXPORT_CSV")
 CHANGES = ("CREATE_TABLE", "WRITE", "UPDATE", "UPSERT", "DELETE", "COMPACT")
 ALLOWED = {"reader": READS, "writer": READS + CHANGES, "admin": tuple(WORDS)}
 
@@ -371,3 +372,15 @@ def test_a_tenants_question_ends_some_time(client: Client, lake: Lake, done: lis
         assert [each.timeout_ms for each in done if isinstance(each, Query)] == [given]
     found = ask(client, tenant, "EXECUTE_SQL", sql="SELECT 1", timeout_ms=300_001)
     assert (refused(found), "300,000 at most" in found.text) == ((422, "INVALID_INPUT"), True)
+
+
+def test_sql_that_changes_rows_is_for_a_writer(client: Client, lake: Lake, done: list[Operation]) -> None:
+    keys = {role: lake.keys.create("acme", role) for role in ROLES}
+    merge = "MERGE INTO t USING t s ON t.name = s.name WHEN MATCHED THEN DELETE"
+    for text in ("INSERT INTO t VALUES ('x')", "update t set name = 'y'", "/* a */ DELETE FROM t", merge):
+        assert refused(ask(client, keys["reader"], "EXECUTE_SQL", sql=text)) == (403, "FORBIDDEN"), text
+        assert done == []
+        for role in ("writer", "admin"):
+            ask(client, keys[role], "EXECUTE_SQL", sql=text)
+            assert [(each.operation, each.tenant_id) for each in done] == [("EXECUTE_SQL", "acme")]
+            done.clear()

@@ -24,6 +24,7 @@ from tests.lake.serving import Answered, Client, serving
 from neve.errors import InvalidInput, JobFailed
 from neve.http import create_app
 from neve.http.rest.adding import ROUTES
+from neve.http.rest.uploads import UPLOAD
 from neve.http.service import AT_LENGTH
 from neve.lake import Lake, LakeTable
 from neve.model.keys import ROLES, NewKey
@@ -290,8 +291,9 @@ def test_every_route_is_described(client: Client) -> None:
     for route in ROUTES:
         told = found["paths"][API + route.path][route.verb.lower()]
         assert told["summary"]
+        query = UPLOAD.query if route.path == UPLOAD.path else route.query
         assert {each["name"] for each in told["parameters"] if each["in"] == "query"} == {
-            field.alias or name for name, field in route.query.model_fields.items()
+            field.alias or name for name, field in query.model_fields.items()
         }
         assert ("requestBody" in told) == (route.body is not None)
         if route.example is not None:
@@ -352,3 +354,31 @@ def test_nothing_that_is_sent_breaks_it(client: Client, data: st.DataObject) -> 
     assert found.status < 500, (route.verb, path, query, body, found.text)
     if found.status >= 400:
         problem(found)
+
+
+def test_what_cannot_be_loaded_is_refused_and_not_kept(
+    client: Client, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(lake)
+    monkeypatch.setattr("neve.http.rest.uploads.MOST_BYTES", 8)
+
+    def sent(body: str, query: str = "date=2026-11-16", media: str = "text/csv", **headers: str) -> Any:
+        found = client.ask("POST", f"{API}/tables/t/ingest?{query}", body, Content_Type=media, **headers)
+        assert list((lake.root / ".neve" / "uploads").glob("*")) == []
+        return found.status, found.json["code"]
+
+    assert sent("id\n1\n", "") == (422, "invalid_input")
+    assert sent("id\n1\n", "date=2026-11-16&sources=/etc/passwd") == (422, "invalid_input")
+    assert sent("id\n1\n", "date=soon&dry_run=true") == (422, "invalid_input")
+    assert sent("") == (422, "invalid_input")
+    assert sent("id\n123456789\n") == (413, "too_large")
+    assert sent("id\n1\n", Content_Encoding="gzip") == (422, "invalid_input")
+    assert sent("id\n1\n", media="text/plain") == (415, "unsupported_media_type")
+    keys = {role: lake.keys.create(None, role).key for role in ("reader", "writer")}
+    tenants = lake.keys.create("acme", "admin").key
+    for key in (keys["reader"], tenants):
+        assert sent("id\n1\n", Authorization=f"Bearer {key}") == (403, "forbidden")
+    known = sent("id\n1\n", "date=soon&dry_run=true", Authorization=f"Bearer {keys['writer']}")
+    assert known == (422, "invalid_input")
+    by_path = client.post(f"{API}/tables/t/ingest", {"sources": ["/x.csv"]}, Authorization=f"Bearer {keys['writer']}")
+    assert by_path.status == 403

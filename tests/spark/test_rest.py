@@ -12,11 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.lake.serving import Answered, Client, serving
 
+from neve.client import Client as Remote
 from neve.http import create_app
 from neve.lake import Lake, LakeTable
 
 pytestmark = pytest.mark.spark
 API = "/api/v1"
+LINES = '{"id": 10, "name": "z"}\n'
 
 
 def ended(client: Client, found: Answered) -> Any:
@@ -73,3 +75,15 @@ def test_rows_and_runs(
         )
         assert (loaded["state"], loaded["error_message"]) == ("succeeded", None)
         assert loaded["result"]["answer"]["rows_ingested"] == 1
+        far = Remote(f"http://127.0.0.1:{client.port}").table(f"{place}.daily")
+        again = far.ingest(delivery, date="2026-11-16")  # the same content, from elsewhere
+        assert (again.rows_ingested, again.reason and again.reason.code) == (0, "same_content")
+        delivery.write_text("id,name\n8,x\n9,y\n")
+        assert far.ingest(delivery, date="2026-11-17", dry_run=True).dry_run is True
+        assert far.ingest(delivery, date="2026-11-17").rows_ingested == 2
+        sent = {"Content_Type": "application/x-ndjson; charset=utf-8"}
+        lines = ended(client, client.ask("POST", f"{API}/tables/{place}.daily/ingest?date=2026-11-18", LINES, **sent))
+        assert lines["result"]["answer"]["rows_ingested"] == 1
+        rows = sorted(map(tuple, spark_lake.sql(f"SELECT id, name FROM {place}.daily").collect()))
+        assert rows == [(7, "x"), (8, "x"), (9, "y"), (10, "z")]
+        assert list((spark_lake.root / ".neve" / "uploads").iterdir()) == []

@@ -16,18 +16,23 @@ The cases of the notes, by which the document's origin was tried, and who holds 
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from pyspark.sql import DataFrame
 from tests.lake.serving import Answered, Client, serving
 
+from neve.engine import statements
 from neve.http import create_app
 from neve.lake import Lake
+from neve.model.names import TableName
 
 pytestmark = pytest.mark.spark
 
@@ -180,6 +185,41 @@ def test_compaction_takes_what_it_is_told_to(do: Callable[..., Any]) -> None:
     assert do("QUERY", sort=[{"field": "id"}, {"field": "region"}])["records"] == rows
 
 
+def test_a_question_is_answered_whatever_expires_under_it(
+    do: Callable[..., Any], client: Client, namespace: str, spark_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first try loses its files. The second is told of, so that those stay until it is answered."""
+    do("CREATE_TABLE", schema={"fields": {"id": {"type": "long"}}})
+    do("WRITE", records=[{"id": 1}])
+    iterate, tries = statements._iterate, list[int]()
+
+    def iterate_late(frame: DataFrame, **words: Any) -> Any:
+        """Planned; then every file that it is to read is rewritten, and what can expire has."""
+        cast(Any, frame)._jdf.queryExecution().executedPlan().toString()
+        tries.append(len(tries))
+        do("WRITE", records=[{"id": 1}])
+        do("COMPACT", force=True, snapshot_retention_hours=0)
+        return iterate(frame, **words)
+
+    monkeypatch.setattr(statements, "_iterate", iterate_late)
+    assert do("QUERY")["records"] == [{"id": 1}] * 2
+    assert len(tries) == 2
+    counted = do_sql(client, namespace, "SELECT count(*) AS n FROM t WHERE id IN (SELECT id FROM t)")
+    assert (counted, len(tries)) == ([{"n": 4}], 4)
+    monkeypatch.undo()
+    assert spark_lake._context.store.readers.of(spark_lake._context.catalog.facts(table_of(namespace)).uuid) == ()
+
+
+def do_sql(client: Client, namespace: str, text: str) -> Any:
+    found = client.do("EXECUTE_SQL", namespace=namespace, sql=text)
+    assert found["success"], found
+    return found["records"]
+
+
+def table_of(namespace: str) -> TableName:
+    return TableName((namespace,), "t")
+
+
 HOSTILE = [
     "O'Neil",
     'a"b`c',
@@ -249,6 +289,7 @@ def test_values_come_and_go_exactly(client: Client, namespace: str) -> None:
         {"id": 1, **FULL},
         {"id": 2, **nothing},
         *({"id": 10 + n, **nothing, "s": s} for n, s in enumerate(HOSTILE)),
+        *({"id": 20 + n, **nothing, "dec": dec} for n, dec in enumerate(("-0.0000000001", "0.0000000000"))),
     ]
     assert do("WRITE", records=sent)["records_written"] == len(sent)
     assert rows() == sent
@@ -273,11 +314,73 @@ def test_values_come_and_go_exactly(client: Client, namespace: str) -> None:
     assert do("WRITE", mode="upsert", records=[{"id": 1, "s": "new"}])["records_written"] == 1
     assert rows(filters=where("id", 1)) == [{"id": 1, **nothing, "s": "new"}]
     assert len(rows(filters=where("id", 1), include_deleted=True)) == 2
+    # by filters instead of a key: rows that match are updated, and records come where none does
+    seen = {"records": [{"id": 30, "s": "first"}], "updates": {"s": "again"}, "filters": where("id", 30)}
+    for round_ in ("first", "again"):
+        done = do("UPSERT", **seen)
+        assert (done["records_inserted"], done["records_updated"]) == ((1, 0) if round_ == "first" else (0, 1))
+        assert [row["s"] for row in rows(filters=where("id", 30))] == [round_]
+    do("DELETE", filters=where("id", 30))
+    assert do("UPSERT", **seen)["records_inserted"] == 1
+    bad = client.post(
+        "/database", {"operation": "UPSERT", "namespace": namespace, "table": "v", **seen, "records": [{}]}
+    )
+    assert (bad.status, bad.json["error"]["message"]) == (422, "records[0].id: a value is required")
     bad = client.post(
         "/database", {"operation": "WRITE", "namespace": namespace, "table": "v", "records": [{"id": 99}, {"id": "x"}]}
     )
     assert (bad.status, bad.json["error"]["message"]) == (422, "records[1].id: 'x' is no bigint")
     assert rows(filters=where("id", 99)) == []
+
+
+def test_rows_are_exported_as_csv(client: Client, namespace: str) -> None:
+    def export(**words: object) -> Any:
+        return client.do("EXPORT_CSV", namespace=namespace, table="x", **words)
+
+    def fetched(done: Any) -> list[list[str]]:
+        found = client.get(done["download_url"])
+        assert (found.status, int(found.headers["content-length"])) == (200, done["bytes"])
+        return list(csv.reader(io.StringIO(found.text, newline=""), strict=True))
+
+    fields = {name: kind for name, kind in TYPES["fields"].items() if name in CSV}  # type: ignore[attr-defined]
+    client.do("CREATE_TABLE", namespace=namespace, table="x", schema={"fields": fields})
+    nothing, texts = dict.fromkeys(CSV), [*HOSTILE, " spaces ", "a,b", "\r"]
+    full = {name: FULL[name] for name in CSV if name != "id"}
+    records = [
+        {"id": 1, **full},
+        *({**nothing, "id": 2 + n, "s": s} for n, s in enumerate(texts)),
+        {**nothing, "id": 99},
+    ]
+    client.do("WRITE", namespace=namespace, table="x", records=records)
+    done = export(sort=[{"field": "id", "order": "desc"}], filename="all rows.csv")
+    assert (done["rows_exported"], done["filename"]) == (len(records), "all rows.csv")
+    header, *rows = fetched(done)
+    assert header == list(fields)
+    assert rows[-1] == [CSV[name] for name in fields]
+    assert [row[header.index("s")] for row in rows[1:-1]] == texts[::-1]
+    assert client.get(done["download_url"]).text.splitlines()[1].endswith("99" + "," * (len(header) - 1))
+    assert fetched(export(projection=["id"], sort=[{"field": "id"}], limit=2, include_header=False)) == [["1"], ["2"]]
+    client.do("DELETE", namespace=namespace, table="x", filters=where("id", 2, "gt"))
+    ids = {"projection": ["id"], "sort": [{"field": "id"}], "include_header": False}
+    assert len(fetched(export(**ids))) == 2
+    assert len(fetched(export(**ids, include_deleted=True))) == len(records)
+    none = export(filters=where("id", -1))
+    assert (none["rows_exported"], fetched(none)) == (0, [header])
+    assert client.do("EXPORT_CSV", namespace=namespace, table="x", filters=where("nosuch", 1))["success"] is False
+
+
+CSV = {
+    "id": "1",
+    "s": "x",
+    "dec": "1234567890123456789012345678.0123456789",
+    "d": "1.0E-300",
+    "ok": "true",
+    "day": "1582-10-04",
+    "at": "1899-12-31T23:59:59.999999+00:00",
+    "local": "2026-03-29T02:30:00.000000",
+    "raw": "00ff10",
+    "tags": '["a",null,""]',
+}
 
 
 def test_questions_are_answered(client: Client, namespace: str) -> None:
@@ -348,8 +451,23 @@ def test_questions_are_answered(client: Client, namespace: str) -> None:
 
     assert sql("SELECT count(*) AS n FROM q WHERE id > ? AND g = ?", params=[3, "a"]).json["records"] == [{"n": 1}]
     assert sql("SELECT :a AS a", params={"a": "x' OR 1"}).json["records"] == [{"a": "x' OR 1"}]
-    for text in ("DELETE FROM q", "WITH a AS (SELECT 1) INSERT INTO q SELECT 1, '', 1, now()", "SET", "CALL x()"):
+    for text in ("TRUNCATE TABLE q", "WITH a AS (SELECT 1) INSERT INTO q SELECT 1, '', 1, now()", "SET", "CALL x()"):
         assert sql(text).json["error"]["code"] == "NEEDS_WRITE", text
+    program = "SELECT TRANSFORM(id) USING 'cat' AS (id bigint) FROM q"
+    for text in (
+        f"WITH a AS ({program}) SELECT * FROM a",
+        f"SELECT * FROM q WHERE id IN ({program})",
+        f"INSERT INTO q (id) {program}",
+        f"INSERT INTO q (id) WITH a AS ({program}) SELECT id FROM a",
+        f"DELETE FROM q WHERE id IN ({program})",
+        f"MERGE INTO q USING ({program}) s ON q.id = s.id WHEN MATCHED THEN DELETE",
+    ):
+        ran = sql(text)
+        assert (ran.status, ran.json["error"]["code"] in ("NEEDS_WRITE", "REFUSED", "UNSUPPORTED")) == (412, True), text
+    came = sql("INSERT INTO q VALUES (?, 'z', 1.25, CAST(? AS timestamp))", params=[100, "2026-01-01"]).json
+    assert came["success"], came
+    assert (came["rows_added"], came["rows_removed"], came["records"]) == (1, 0, [])
+    assert sql("DELETE FROM q WHERE id = 100").json["rows_removed"] == 1
     for text in ("SELECT * FROM text.`/etc/hostname`", "SELECT * FROM iceberg.`/etc`", "SELECT * FROM json.`x`"):
         assert sql(text).json["success"] is False, text
     assert sql("SELECT 1; SELECT 2").status == 422

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neve.errors import Forbidden, InvalidName, InvalidQuery, NeveError
-from neve.sql.confining import confine
+from neve.errors import Forbidden, InvalidName, InvalidQuery, NeveError, Unsupported
+from neve.sql.confining import confine, confine_change
 from neve.sql.tenant_functions import FUNCTIONS
 
 HOME = ("acme", "default")
@@ -184,6 +185,102 @@ def test_there_is_no_way_out(text: str) -> None:
 
 def test_the_suite_is_as_large_as_was_asked() -> None:
     assert len(set(ESCAPES)) >= 60
+
+
+CHANGES = [
+    "INSERT INTO {} VALUES (1)",
+    "INSERT INTO {} (id) SELECT 1",
+    "INSERT INTO {} BY NAME SELECT 1 AS id",
+    "INSERT INTO users SELECT * FROM {}",
+    "INSERT INTO users (id) WITH a AS (SELECT id FROM {}) SELECT id FROM a",
+    "UPDATE {} SET id = 1",
+    "UPDATE {} AS u SET u.id = 1 WHERE u.id = 2",
+    "UPDATE users SET id = (SELECT max(id) FROM {})",
+    "UPDATE users SET id = 1 WHERE id IN (SELECT id FROM {})",
+    "DELETE FROM {}",
+    "DELETE FROM {} WHERE true",
+    "DELETE FROM users WHERE EXISTS (SELECT 1 FROM {})",
+    "MERGE INTO {} t USING users u ON t.id = u.id WHEN MATCHED THEN DELETE",
+    "MERGE INTO users t USING {} u ON t.id = u.id WHEN NOT MATCHED THEN INSERT (id) VALUES (u.id)",
+    "MERGE INTO users t USING (SELECT * FROM {}) u ON t.id = u.id WHEN MATCHED THEN UPDATE SET id = u.id",
+    "MERGE INTO users t USING users u ON t.id = (SELECT max(id) FROM {}) WHEN MATCHED THEN DELETE",
+    "MERGE INTO users t USING users u ON t.id = u.id WHEN MATCHED AND u.id IN (SELECT id FROM {}) THEN DELETE",
+]
+OTHERS = [
+    "globex.default.users",
+    "lake.globex.default.users",
+    "Acme.default.users",
+    "acm\u0435.default.users",
+    "`acme\u200b`.default.users",
+    "`globex``.``default``.``users`",
+    '"globex"."default"."users"',
+    "`../globex/default`.users",
+    "spark_catalog.default.users",
+    "acme.default.users.files",
+    "acme.default.users.branch_main",
+    "parquet.`/etc`",
+    "iceberg.`file:///data/globex/default/users`",
+    "IDENTIFIER('globex.default.users')",
+    "identifier('glo' || 'bex.default.users')",
+    "globex/**/./**/default.users",
+    "globex\u00a0.default.users",
+    "a.b.c.d.e.f",
+]
+MORE_CHANGES = [
+    "INSERT OVERWRITE users SELECT 1",
+    "INSERT OVERWRITE TABLE users VALUES (1)",
+    "INSERT OVERWRITE DIRECTORY '/tmp/x' USING csv SELECT * FROM users",
+    "INSERT OVERWRITE LOCAL DIRECTORY '/tmp/x' SELECT * FROM users",
+    "INSERT INTO users PARTITION (id = 1) SELECT 1",
+    "INSERT INTO users REPLACE WHERE id = 1 SELECT 1",
+    "INSERT INTO users TABLE globex.default.users",
+    "INSERT INTO users FROM globex.default.users SELECT *",
+    "INSERT INTO users VALUES (reflect('java.lang.System', 'exit', 0))",
+    "INSERT INTO users SELECT input_file_name()",
+    "INSERT INTO users SELECT current_user",
+    "INSERT INTO users SELECT _file FROM users",
+    "INSERT INTO users VALUES (1); DELETE FROM globex.default.users",
+    "INSERT INTO users SELECT /*+ COALESCE(1) */ 1",
+    "INSERT INTO users SELECT r'\\' FROM users WHERE a = ' FROM globex.default.users '",
+    "INSERT INTO users WITH ('write.data.path' = '/tmp') SELECT 1",
+    "UPDATE users SET id = reflect('java.lang.System', 'exit', 0)",
+    "UPDATE users VERSION AS OF 1 SET id = 1",
+    "DELETE FROM users WHERE java_method('java.lang.System', 'exit', 0) = 1",
+    "MERGE WITH SCHEMA EVOLUTION INTO users t USING users u ON true WHEN MATCHED THEN UPDATE SET *",
+    "MERGE INTO users t USING users u ON true WHEN MATCHED THEN UPDATE SET id = reflect('a', 'b')",
+    "WITH a AS (SELECT 1) INSERT INTO users SELECT * FROM a",
+    "FROM users INSERT INTO users SELECT *",
+    "EXECUTE IMMEDIATE 'INSERT INTO users VALUES (1)'",
+    "EXPLAIN INSERT INTO users VALUES (1)",
+    "TRUNCATE TABLE users",
+    "DROP TABLE users",
+    "ALTER TABLE users ADD COLUMN x int",
+    "CREATE TABLE x AS SELECT 1",
+    "CALL lake.system.rollback_to_snapshot('users', 1)",
+    "SET spark.sql.x = 1",
+    "LOAD DATA INPATH '/etc' INTO TABLE users",
+    "CACHE TABLE users",
+    "SELECT * FROM users",
+    "",
+]
+
+
+def test_changes_have_no_way_out_either() -> None:
+    """Another's table as the target or as a source, by every spelling; and each attempt of a query, inserted."""
+    attempts = [*MORE_CHANGES, *(text.format(other) for text in CHANGES for other in OTHERS)]
+    attempts += [f"INSERT INTO users {text}" for text in ESCAPES if not text.startswith(("(", "--")) and text]
+    assert len(attempts) > 450
+    out = []
+    for text in attempts:
+        with suppress(Forbidden, InvalidQuery, InvalidName, Unsupported):
+            out.append((text, confine_change(text, HOME)))
+    assert out == []
+
+
+@pytest.mark.parametrize("text", CHANGES)
+def test_changes_are_spelled_in_full(text: str) -> None:
+    mine = "`lake`.`acme`.`eu`.`t`"
+    assert confine_change(text.format("eu.t"), HOME) == re.sub(r"\busers\b", USERS, text).format(mine)
 
 
 USERS = "`lake`.`acme`.`default`.`users`"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import builtins
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from neve.client.wire import Refusing, Wire, segment
 from neve.errors import InvalidInput, Unsupported
 from neve.model.compaction import CompactionReceipt
 from neve.model.health import TableHealth
+from neve.model.ingest import IngestReceipt
 from neve.model.range_rows import RangeRow
+from neve.model.rest import UPLOADED
 from neve.model.results import (
     FileRow,
     NamespaceRow,
@@ -161,6 +164,23 @@ class RemoteTable(Refusing):
         age = format_duration(older_than) if isinstance(older_than, timedelta) else older_than
         body = {"older_than": age, "retention_hours": retention_hours, "keep_last": keep_last, "dry_run": dry_run}
         return ExpireReceipt.model_validate(self._wire.ask("POST", f"{self._path}/expire", body))
+
+    def ingest(
+        self,
+        source: str | Path,
+        *,
+        date: str,
+        replace: bool = False,
+        max_rejected: str | int | None = None,
+        dry_run: bool = False,
+    ) -> IngestReceipt:
+        """Sends a file of this machine and waits until it is loaded; the same content is never loaded twice."""
+        file = Path(source)
+        media = next((media for media, ending in UPLOADED.items() if file.suffix.lower() == ending), None)
+        if media is None:
+            raise InvalidInput(f"{file.name}: a service takes {', '.join(UPLOADED.values())}", hint="rename it")
+        words = {"date": date, "replace": replace, "max_rejected": max_rejected, "dry_run": dry_run}
+        return IngestReceipt.model_validate(self._wire.send(f"{self._path}/ingest", file, media, **words))
 
     def _receipt(self, verb: str, body: Mapping[str, Any] | None = None) -> Receipt:
         return Receipt.model_validate(self._wire.ask("POST", f"{self._path}/{verb}", body))

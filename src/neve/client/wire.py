@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
 
 from neve.errors import InvalidInput, NeveError, Unreachable, Unsupported
@@ -24,6 +27,25 @@ class _NoDetours(urllib.request.HTTPRedirectHandler):
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A body that is read as it is sent."""
+
+    content: BinaryIO
+    media: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        size = os.fstat(self.content.fileno()).st_size
+        return {"Content-Type": self.media, "Content-Length": str(size)}
+
+
+def _data(verb: str, body: _File | Mapping[str, Any] | None) -> Any:
+    if isinstance(body, _File):
+        return body.content
+    return json.dumps(body or {}).encode() if verb in ("POST", "PATCH") else None
+
+
 class Wire:
     """One address and one key. Every request is a connection of its own."""
 
@@ -38,6 +60,12 @@ class Wire:
     def ask(self, verb: str, path: str, body: Mapping[str, Any] | None = None, **query: object) -> Any:
         """What it answers; of long work, what its run came to."""
         with self._open(verb, _PREFIX + path, body, query) as found:
+            told = json.load(found)
+            return told if found.status != _ACCEPTED else self._ended(str(told["run_id"]))
+
+    def send(self, path: str, file: Path, media: str, **query: object) -> Any:
+        """A file as the body of a POST; what it answers, as `ask`."""
+        with file.open("rb") as body, self._open("POST", _PREFIX + path, _File(body, media), query) as found:
             told = json.load(found)
             return told if found.status != _ACCEPTED else self._ended(str(told["run_id"]))
 
@@ -67,13 +95,13 @@ class Wire:
         error.run_id = run_id
         raise error
 
-    def _open(self, verb: str, path: str, body: Mapping[str, Any] | None, query: Mapping[str, object]) -> Any:
+    def _open(self, verb: str, path: str, body: _File | Mapping[str, Any] | None, query: Mapping[str, object]) -> Any:
         asked = urlencode({name: _word(value) for name, value in query.items() if value is not None})
         request = urllib.request.Request(  # noqa: S310 - http and https alone: see __init__
             f"{self.url}{path}{f'?{asked}' if asked else ''}",
             method=verb,
-            data=json.dumps(body or {}).encode() if verb in ("POST", "PATCH") else None,
-            headers={"Content-Type": "application/json"},
+            data=_data(verb, body),
+            headers=body.headers if isinstance(body, _File) else {"Content-Type": "application/json"},
         )
         if self._key is not None:
             request.add_unredirected_header("Authorization", f"Bearer {self._key}")

@@ -6,6 +6,7 @@ refresh. And where a commit is made several times a second, each question waits 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -38,3 +39,11 @@ def scala_object(java: Any, name: str) -> Any:
 def json_mapper(java: Any) -> Any:
     """What reads and writes JSON as Iceberg does; threads may share it."""
     return static(java, "org.apache.iceberg.util.JsonUtil", "mapper")()
+
+
+def scala_seq(java: Any, items: Sequence[Any]) -> Any:
+    """The items as Scala's methods take them."""
+    held = java.java.util.ArrayList()
+    for item in items:
+        held.add(item)
+    return java.scala.jdk.javaapi.CollectionConverters.asScala(held).toSeq()

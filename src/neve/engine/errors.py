@@ -11,6 +11,7 @@ from neve.errors import (
     AlreadyExists,
     ColumnNotFound,
     CommitConflict,
+    FileGone,
     InvalidQuery,
     JobFailed,
     NamespaceNotFound,
@@ -42,6 +43,7 @@ _JAVA: tuple[tuple[str, type[NeveError]], ...] = (
     ("org.apache.iceberg.exceptions.NoSuchNamespaceException", NamespaceNotFound),
     ("org.apache.iceberg.exceptions.AlreadyExistsException", AlreadyExists),
 )
+_GONE = ("org.apache.iceberg.exceptions.NotFoundException", "java.io.FileNotFoundException")
 _WORKER = re.compile(r"^\s*(?:[A-Za-z_.]+)(?:Error|Invalid|Exception): (.+)$", re.MULTILINE)
 _SNAPSHOT = re.compile(
     r"Cannot find (?:a )?(?:matching )?snapshot|unknown snapshot id|snapshot.*older than", re.IGNORECASE
@@ -106,7 +108,8 @@ def from_java(text: str) -> NeveError:
         if name in text:
             return kind(_cause(text, name))
     known = _CONDITION.match(telling.strip()) is not None
-    return JobFailed(f"Spark: {message}", hint=advice if known else _WHOLE_STORY)
+    failed = FileGone if any(name in text for name in _GONE) else JobFailed
+    return failed(f"Spark: {message}", hint=advice if known else _WHOLE_STORY)
 
 
 def _sentence(text: str) -> tuple[str, str | None]:

@@ -54,7 +54,10 @@ class Rows:
 
 
 def snapshots_read(frame: DataFrame) -> dict[TableName, set[int]]:
-    """The snapshots that a query reads of the lake's tables, wherever in the query they are named."""
+    """The lake's tables that a query reads, wherever in it they are named, with the snapshots that it asks for.
+
+    None of a table that it reads as it is now.
+    """
     found: dict[TableName, set[int]] = {}
     with translated():
         whole = cast(Any, frame)._jdf.queryExecution().analyzed()
@@ -91,10 +94,22 @@ def _is_write(plan: Any, marks: Sequence[Any]) -> bool:
         return True
     if any(mark.isInstance(plan) for mark in marks):
         return not name.startswith(_LOOKS)
-    children = plan.children()
-    if name == _NAMED_LATER and children.size():  # INSERT INTO IDENTIFIER(…); without rows to take, it is read
+    if name == _NAMED_LATER and plan.children().size():  # INSERT INTO IDENTIFIER(…); without rows to take, it is read
         return True
-    return any(_is_write(children.apply(index), marks) for index in range(children.size()))
+    return any(_is_write(inner, marks) for inner in _inside(plan))
+
+
+def acts_inside(spark: SparkSession, plan: Any) -> bool:
+    """Whether something within a parsed statement acts by itself: a program that rows are sent through, say."""
+    marks = [_java_class(spark, f"{_PLANS}.{mark}") for mark in _MARKS]
+    return any(_is_write(inner, marks) for inner in _inside(plan))
+
+
+def _inside(plan: Any) -> Iterator[Any]:
+    """The plans right below one: also those of a WITH, and of queries in brackets."""
+    for below in (plan.children(), plan.innerChildren()):
+        for index in range(below.size()):
+            yield below.apply(index)
 
 
 def targets(spark: SparkSession, text: str) -> list[tuple[str, ...]]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from neve.engine.classes import scala_seq
 from neve.engine.errors import translated
 from neve.engine.ingest import sorted_by
 from neve.engine.row_input import ORDER, Input, broadcast_if_small, inside, same_key
@@ -92,11 +93,16 @@ def plan_update(
             ]
             java: Any = session._jvm
             chosen = java.scala.Some(_expression(session, condition))
-            _run(session, statement.copy(statement.table(), _seq(session, assigned), chosen))
+            _run(session, statement.copy(statement.table(), scala_seq(java, assigned), chosen))
 
         held = zip(values, counts, strict=True)
         nulls = tuple(name for name, count in held if name in required and count < total)
         return TableWork(updated=total, nulls=nulls, statement=write)
+
+
+def plan_insert(new: DataFrame, *, rows: int) -> TableWork:
+    """Rows that have a value for every column of the table."""
+    return TableWork(inserted=rows, statement=lambda target: new.writeTo(target).append())
 
 
 def plan_dedupe(
@@ -273,14 +279,6 @@ def _parsed(session: SparkSession, text: str) -> Any:
 def _expression(session: SparkSession, column: Column) -> Any:
     java: Any = session._jsparkSession
     return java.expression(column._jc)
-
-
-def _seq(session: SparkSession, items: Sequence[Any]) -> Any:
-    java: Any = session._jvm
-    held = java.java.util.ArrayList()
-    for item in items:
-        held.add(item)
-    return java.scala.jdk.javaapi.CollectionConverters.asScala(held).toSeq()
 
 
 def _run(session: SparkSession, statement: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC
+from decimal import Context, Decimal
 from math import isfinite
 from struct import pack
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 Convert = Callable[[Any], Any]
+_ENGINEERS = 6
+"""Java writes decimals with no more places than these digit by digit."""
 
 
 def readable(frame: DataFrame) -> DataFrame:
@@ -64,6 +67,8 @@ def _converter(kind: DataType) -> Convert | None:
             return lambda value: value.replace(tzinfo=UTC)
         case types.FloatType():
             return _shortest
+        case types.DecimalType(scale=scale) if scale > _ENGINEERS:
+            return _scaled(scale)
         case types.VariantType():
             return lambda value: value.toPython()
         case types.ArrayType(elementType=element) if convert := _converter(element):
@@ -85,6 +90,12 @@ def _struct_converter(names: Sequence[str], inside: Sequence[Convert | None]) ->
 
     named = Row(*names)
     return lambda row: named(*(_apply(convert, value) for convert, value in zip(inside, row, strict=True)))
+
+
+def _scaled(scale: int) -> Convert:
+    """A decimal with the places of its column: Java writes small ones as engineers do, -100E-12 for -0.0000000001."""
+    unit, exact = Decimal((0, (1,), -scale)), Context(prec=38)
+    return lambda value: value if value.as_tuple().exponent == -scale else value.quantize(unit, context=exact)
 
 
 def _shortest(value: float) -> float:

@@ -14,6 +14,8 @@ from neve import __version__
 from neve.errors import NeveError
 from neve.http.access import Asked
 from neve.http.database import add_database, respond
+from neve.http.describing import FAILED
+from neve.http.exports import add_exports
 from neve.http.gate import KeysFirst
 from neve.http.hosts import LoopbackOnly, check_keys
 from neve.http.operations import refusal_of
@@ -60,6 +62,7 @@ def create_app(
     app.state.service = service
     _add_own_routes(app, service)
     add_database(app, service)
+    add_exports(app, service)
     add_rest(app, service)
     return app
 
@@ -79,7 +82,7 @@ def _add_own_routes(app: FastAPI, service: Service) -> None:
     async def live() -> dict[str, bool]:
         return {"live": True}
 
-    @app.get("/metrics", response_class=PlainTextResponse, summary="Figures for Prometheus")
+    @app.get("/metrics", response_class=PlainTextResponse, responses=FAILED, summary="Figures for Prometheus")
     def metrics(request: Request) -> Response:
         try:
             check_whole_lake(service.access.admit(Asked.by(request)), "/metrics")

@@ -12,13 +12,13 @@ from fastapi import FastAPI, Request, Response
 
 from neve.errors import InvalidInput
 from neve.http.access import Asked
+from neve.http.describing import ANSWERED, EVENT, INVOKED, operation_words
 from neve.http.events import INVOCATIONS, answer_event, as_lambda
 from neve.http.operations import ONCE, PATH, Reply, answer, read_json, refusal
 from neve.http.service import Service
-from neve.model.operations import OPERATION
 
 _JSON = "application/json"
-_MOST_BYTES = 64 << 20
+MOST_BYTES = 64 << 20
 _EXAMPLES = {
     "write": {
         "operation": "WRITE",
@@ -62,17 +62,25 @@ def add_database(app: FastAPI, service: Service) -> None:
         service.count(reply.operation, reply.status)
         return Response(as_text(as_lambda(reply)), media_type=_JSON)
 
-    schema = OPERATION.json_schema(ref_template="#/components/schemas/{model}")
-    words = schema.pop("$defs")
+    schema, words = operation_words()
     body = {_JSON: {"schema": schema, "examples": {name: {"value": value} for name, value in _EXAMPLES.items()}}}
     app.add_api_route(
         PATH,
         database,
         methods=["POST"],
         summary="An operation of document 003",
+        responses=ANSWERED,
         openapi_extra={"parameters": [_ONCE], "requestBody": {"required": True, "content": body}},
     )
-    app.add_api_route(INVOCATIONS, invoke, methods=["POST"], summary="The same as an event of AWS Lambda")
+    event = {_JSON: {"schema": EVENT, "example": {"httpMethod": "GET", "path": "/health"}}}
+    app.add_api_route(
+        INVOCATIONS,
+        invoke,
+        methods=["POST"],
+        summary="The same as an event of AWS Lambda",
+        responses=INVOKED,
+        openapi_extra={"requestBody": {"required": True, "content": event}},
+    )
     _describe(app, words)
 
 
@@ -116,8 +124,8 @@ async def read_body(request: Request) -> bytes | Reply:
     found = bytearray()
     async for part in request.stream():
         found += part
-        if len(found) > _MOST_BYTES:
-            return refusal(413, "TOO_LARGE", f"a body has at most {_MOST_BYTES >> 20} MiB", "send it in parts")
+        if len(found) > MOST_BYTES:
+            return refusal(413, "TOO_LARGE", f"a body has at most {MOST_BYTES >> 20} MiB", "send it in parts")
     return bytes(found)
 
 

@@ -53,6 +53,7 @@ class Service:
 
     def start(self) -> None:
         self.lake.parts()  # opens the databases here, before threads share them
+        self.lake.database.remove_exports()
         self._begin(self._warm_up, "neve-warm-up")
         if self._worker is not None:
             self._begin(self._work, "neve-worker")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from neve.model.keys import KEYLESS, Caller
 from neve.model.operations import Operation
 from neve.model.results import Answer
 from neve.services.context import Context
+
+if TYPE_CHECKING:
+    from neve.services.operations.exporting import Files
 
 
 class Database:
@@ -30,3 +35,19 @@ class Database:
 
         confined = caller.tenant is not None
         return do(self._context, self._writes, permit(caller, operation), confined=confined, once=once)
+
+    def export(self, export_id: str, caller: Caller = KEYLESS) -> Files:
+        """What EXPORT_CSV wrote under this id.
+
+        Raises:
+            NotFound: there is none for this caller, or none any more.
+        """
+        from neve.services.operations.exporting import find_export
+
+        return find_export(self._context, export_id, caller.tenant)
+
+    def remove_exports(self) -> None:
+        """Removes what EXPORT_CSV wrote and nobody can fetch any more."""
+        from neve.services.operations.exporting import exports
+
+        exports(self._context)

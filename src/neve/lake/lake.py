@@ -117,6 +117,12 @@ class Lake:
         """A table by its name, which is never taken for a file: for names that come from elsewhere."""
         return LakeTable(self._context, TableName.parse(name))
 
+    def uploads(self) -> Path:
+        """The folder for files that are sent to a service, until they are loaded."""
+        from neve.services.spool import uploads
+
+        return uploads(self._context)
+
     def read_sql(self, text: str, *, as_of: str | None = None) -> DataFrame:
         """As `sql`, for whoever may only look: one statement that reads, no files by path, no settings."""
         from neve.services.operations.asking import check_reads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import chain, count
 from math import isfinite, isnan
 from typing import Any
@@ -11,14 +12,16 @@ from typing import Any
 def as_json(value: Any) -> Any:
     """Python's values for SQL's as JSON: decimals, times and numbers that are none as text, bytes as hex.
 
-    >>> as_json({"a": [b"\\x01", float("nan"), 0.5]})
-    {'a': ['01', 'NaN', 0.5]}
+    >>> as_json({"a": [b"\\x01", float("nan"), 0.5, Decimal("-1E-10")]})
+    {'a': ['01', 'NaN', 0.5, '-0.0000000001']}
     """
     match value:
         case float() if not isfinite(value):
             return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case None | bool() | int() | float() | str():
             return value
+        case Decimal():
+            return f"{value:f}"
         case bytes() | bytearray():
             return bytes(value).hex()
         case dict():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from neve.model.results import Answer
 
@@ -56,6 +56,27 @@ class QueryAnswer(Answer):
     records: list[dict[str, Any]]
     query_metadata: QueryMetadata
     plan: str | None = None
+
+
+class CsvExported(Answer):
+    """`download_url` is a path of this service, for keys of the same tenant."""
+
+    download_url: str
+    filename: str
+    rows_exported: int
+    bytes: int
+    expires_at: AwareDatetime
+
+
+class SqlChanged(QueryAnswer):
+    """What a statement did that changes rows: there are no records to answer.
+
+    An updated row is one that went and one that came. None where files were written anew, with rows that stayed.
+    """
+
+    rows_added: int | None
+    rows_removed: int | None
+    snapshot: int | None
 
 
 class Written(Answer):

@@ -26,9 +26,6 @@ def _refused(instead: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-_WholeRecords = Annotated[None, _refused("give whole records: their primary key says which are meant")]
-
-
 def _check_name(part: str, *, what: str) -> str:
     """Spark would put something else in the place of `${…}`, and so lead elsewhere."""
     if "${" in part:
@@ -185,6 +182,22 @@ class ExecuteSql(Request):
     timeout_ms: int | None = Field(None, ge=1)
 
 
+class ExportCsv(TableRequest):
+    """As many rows as there are, unless `limit` says otherwise."""
+
+    operation: Literal["EXPORT_CSV"]
+    projection: list[Name | Projection] = Field([], description="all fields unless given")
+    filters: list[Filter] = Field([], description="all of them must hold")
+    sort: list[Sort] = Field([])
+    limit: int | None = Field(None, ge=1)
+    filename: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.\- ]{0,127}$")] | None = Field(
+        None, description="what the file is called when it is fetched; the table's name unless given"
+    )
+    include_header: bool = True
+    include_deleted: bool = False
+    timeout_ms: int | None = Field(None, ge=1)
+
+
 class Write(TableRequest):
     operation: Literal["WRITE"]
     records: Records
@@ -236,8 +249,14 @@ class HardDelete(TableRequest):
 class Upsert(TableRequest):
     operation: Literal["UPSERT"]
     records: Records
-    filters: _WholeRecords = None
-    updates: _WholeRecords = None
+    filters: list[Filter] = Field([], description="which rows get `updates`; `records` come where there are none")
+    updates: dict[str, Any] = Field({})
+
+    @model_validator(mode="after")
+    def _fits(self) -> Upsert:
+        if bool(self.filters) != bool(self.updates):
+            raise ValueError("filters and updates go together: without them, the primary key says which rows are meant")
+        return self
 
 
 class Compact(TableRequest):
@@ -265,6 +284,7 @@ Operation = Annotated[
     | DropNamespace
     | Query
     | ExecuteSql
+    | ExportCsv
     | Write
     | Update
     | Delete

@@ -79,6 +79,24 @@ class Ingest(Words):
     dry_run: bool = False
 
 
+UPLOADED = {
+    "text/csv": ".csv",
+    "text/tab-separated-values": ".tsv",
+    "application/x-ndjson": ".jsonl",
+    "application/vnd.apache.parquet": ".parquet",
+}
+"""Files that may be sent to be loaded, and how their names end."""
+
+
+class Upload(Words):
+    """As `neve table ingest`, for a file that is sent."""
+
+    date: Name
+    replace: bool = False
+    max_rejected: Name | None = None
+    dry_run: bool = False
+
+
 class Compact(Words):
     """As `neve compact`; with a `period`, its days alone."""
 

@@ -170,7 +170,10 @@ class OrphanScan(Record):
 
 
 class Reader(Record):
-    """Somebody who reads these snapshots of a table just now, in a process that can be asked after."""
+    """Somebody who reads these snapshots of a table just now, in a process that can be asked after.
+
+    Without snapshots, it reads the table as it is at some time since it began.
+    """
 
     reader_id: str
     table_uuid: str

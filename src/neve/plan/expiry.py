@@ -21,7 +21,7 @@ from neve.model.facts import Reference, Snapshot, TableFacts
 from neve.model.names import TableName
 from neve.model.refresh import Frontier
 from neve.model.results import Reason
-from neve.model.runs import Run
+from neve.model.runs import Reader, Run
 from neve.model.units import format_duration
 from neve.plan.freshness import MAX_SNAPSHOT_AGE
 
@@ -30,6 +30,9 @@ MAX_REFERENCE_AGE = "history.expire.max-ref-age-ms"
 GC_ENABLED = "gc.enabled"
 MAIN = "main"
 _UNDO = "undo_"
+_COMMITTING = timedelta(minutes=5)
+"""A snapshot says when it was made, and is current some time later: by this much at most, other clocks included."""
+
 _LONGEST = timedelta(days=365_000)
 T = TypeVar("T")
 
@@ -175,6 +178,16 @@ def run_claims(facts: TableFacts, runs: Iterable[Run]) -> Iterator[Claim]:
                 yield Claim(snapshot, reason)
         if run.snapshot_before is not None and run.table_name == facts.name.short:
             yield Claim(run.snapshot_before, reason)
+
+
+def reader_claims(facts: TableFacts, readers: Iterable[Reader]) -> Iterator[Claim]:
+    """What is being read: the snapshots that a reader names, or, where it names none, each that was current since."""
+    spans = list(_current_spans(facts))
+    for reader in readers:
+        began = reader.started_at - _COMMITTING
+        since = (snapshot for snapshot, until in spans if until is None or until >= began)
+        reason = _reason("reader", f"process {reader.pid} on {reader.host} reads {reader.purpose}")
+        yield from (Claim(snapshot, reason) for snapshot in reader.snapshots or since)
 
 
 def _lives(reference: Reference, by_id: Mapping[int, Snapshot], policy: ExpiryPolicy, now: datetime) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from neve.errors import Forbidden, InvalidInput
 from neve.model.keys import Caller, Role
-from neve.model.operations import Compact, Delete, ExecuteSql, Operation, Query
+from neve.model.operations import Compact, Delete, ExecuteSql, ExportCsv, Operation, Query
+from neve.sql.row_statements import changes_rows
 
 LONGEST_MS = 300_000
 """How long a tenant's question may take."""
@@ -16,6 +17,7 @@ _NEEDED: Mapping[str, Role] = {
     "DESCRIBE_TABLE": "reader",
     "QUERY": "reader",
     "EXECUTE_SQL": "reader",
+    "EXPORT_CSV": "reader",
     "CREATE_TABLE": "writer",
     "WRITE": "writer",
     "UPDATE": "writer",
@@ -30,6 +32,8 @@ def needed_role(operation: Operation) -> Role:
     match operation:
         case Delete(mode="hard"):
             return "admin"
+        case ExecuteSql(sql=text) if changes_rows(text):
+            return "writer"
         case Compact(snapshot_retention_hours=hours) if hours is not None:
             return "admin"
     return _NEEDED.get(operation.operation, "admin")
@@ -57,7 +61,7 @@ def permit(caller: Caller, operation: Operation) -> Operation:
     if operation.tenant_id not in (None, caller.tenant):
         raise Forbidden(f"this key is for the tenant {caller.tenant}", hint="leave tenant_id out")
     words: dict[str, object] = {"tenant_id": caller.tenant}
-    if isinstance(operation, Query | ExecuteSql):
+    if isinstance(operation, Query | ExecuteSql | ExportCsv):
         words["timeout_ms"] = _in_time(operation.timeout_ms)
     return operation.model_copy(update=words)
 

@@ -14,6 +14,7 @@ from neve.errors import (
     CommitConflict,
     Conflict,
     EngineError,
+    FileGone,
     JobFailed,
     LeaseHeld,
     SparkUnavailable,
@@ -30,7 +31,7 @@ _PASSING = frozenset(
     error.code
     for error in (
         *(Conflict, CommitConflict, StalePlan, LeaseHeld),
-        *(EngineError, JobFailed, SparkUnavailable, StorageError, StoreError),
+        *(EngineError, JobFailed, FileGone, SparkUnavailable, StorageError, StoreError),
     )
 )
 

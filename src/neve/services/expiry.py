@@ -27,6 +27,7 @@ from neve.plan.expiry import (
     frontier_claims,
     own_frontier_claims,
     plan_expiry,
+    reader_claims,
     refuse_without_gc,
     resolve_policy,
     run_claims,
@@ -143,7 +144,11 @@ def plan_of(
 ) -> ExpiryPlan:
     """What would go now. `tables` are all of the lake, where the caller has them."""
     every = all_facts(context) if tables is None else tables
-    claims = [*_dynamic_claims(facts, every), *_work_claims(context, facts, every, own_run), *_readers(context, facts)]
+    claims = [
+        *_dynamic_claims(facts, every),
+        *_work_claims(context, facts, every, own_run),
+        *reader_claims(facts, readers_of(context, facts)),
+    ]
     return plan_expiry(facts, policy, claims, now=context.clock(), purposes=purposes(facts, every))
 
 
@@ -230,14 +235,6 @@ def _work_claims(
 
 def _unfinished(context: Context, names: Collection[str]) -> list[Run]:
     return [run for run in context.store.runs.unfinished() if run.table_name is None or run.table_name in names]
-
-
-def _readers(context: Context, facts: TableFacts) -> list[Claim]:
-    return [
-        Claim(snapshot, Reason(code="reader", detail=f"process {reader.pid} on {reader.host} reads {reader.purpose}"))
-        for reader in readers_of(context, facts)
-        for snapshot in reader.snapshots
-    ]
 
 
 def _never_still(facts: TableFacts) -> CommitConflict:

@@ -157,7 +157,7 @@ def refuse_dynamic_targets(context: Context, spark: SparkSession, text: str, nam
     from neve.engine.statements import targets
 
     for parts in targets(spark, text):
-        name = _named(parts, namespace)
+        name = named(parts, namespace)
         if name is not None and context.catalog.exists(name):
             refuse_dynamic(
                 context.catalog.facts(name),
@@ -166,7 +166,7 @@ def refuse_dynamic_targets(context: Context, spark: SparkSession, text: str, nam
             )
 
 
-def _named(parts: tuple[str, ...], namespace: Namespace) -> TableName | None:
+def named(parts: tuple[str, ...], namespace: Namespace) -> TableName | None:
     """The table that a statement means; None for a branch, which is not what readers see, and for what is no name."""
     names = parts[1:] if len(parts) > 1 and parts[0] == CATALOG else parts
     if len(names) > 1 and names[-1].startswith("branch_"):

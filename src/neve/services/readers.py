@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -32,6 +32,15 @@ def announce(context: Context, facts: TableFacts, snapshots: Sequence[int], *, p
     Raises:
         SnapshotNotFound: one has expired meanwhile.
     """
+    reader = _put(context, facts, snapshots, purpose)
+    present = context.catalog.facts(facts.name)
+    if gone := [snapshot for snapshot in snapshots if present.snapshot(snapshot) is None]:
+        context.store.readers.remove(reader)
+        raise SnapshotNotFound(f"snapshot {gone[0]} of {facts.name} has expired meanwhile", hint=KEEP_LONGER)
+    return reader
+
+
+def _put(context: Context, facts: TableFacts, snapshots: Sequence[int], purpose: str) -> str:
     now = context.clock()
     reader = Reader(
         reader_id=new_run_id(now, context.entropy),
@@ -43,10 +52,6 @@ def announce(context: Context, facts: TableFacts, snapshots: Sequence[int], *, p
         pid=os.getpid(),
     )
     context.store.readers.put(reader)
-    present = context.catalog.facts(facts.name)
-    if gone := [snapshot for snapshot in snapshots if present.snapshot(snapshot) is None]:
-        context.store.readers.remove(reader.reader_id)
-        raise SnapshotNotFound(f"snapshot {gone[0]} of {facts.name} has expired meanwhile", hint=KEEP_LONGER)
     return reader.reader_id
 
 
@@ -78,6 +83,20 @@ def reading(context: Context, snapshots: Mapping[TableName, Sequence[int]], *, p
     try:
         for name, wanted in snapshots.items():
             told.append(announce(context, context.catalog.facts(name), wanted, purpose=purpose))
+        yield
+    finally:
+        for reader in told:
+            context.store.readers.remove(reader)
+
+
+@contextmanager
+def following(context: Context, names: Iterable[TableName], *, purpose: str) -> Iterator[None]:
+    """Says that tables are read as they are now, whenever that is: all that is current from here on is kept until the
+    work inside ends. What it reads it must look up inside."""
+    told: list[str] = []
+    try:
+        for name in filter(context.catalog.exists, names):
+            told.append(_put(context, context.catalog.facts(name), (), purpose))  # noqa: PERF401 - those before one that fails end too
         yield
     finally:
         for reader in told:

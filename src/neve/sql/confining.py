@@ -1,4 +1,4 @@
-"""A tenant's SQL: one query over the tenant's own tables, or none at all.
+"""A tenant's SQL: one query over the tenant's own tables, or one change of rows of one of them, or none at all.
 
 The query is read by sqlglot and run by Spark, so nothing may mean one thing to the one and another to the other:
 comments are blanked, and where texts in quotes begin and end is checked by Spark's own rules. Names of tables are then
@@ -8,6 +8,7 @@ spelled in full, below the tenant. Whatever is not known to be harmless is refus
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import sqlglot
 from sqlglot import exp
@@ -16,6 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from neve.errors import Forbidden, InvalidQuery
 from neve.model.names import CATALOG, Namespace, TableName, check_part
+from neve.sql.row_statements import inner_changes, read_change, target_of
 from neve.sql.statements import names_cte
 from neve.sql.tenant_functions import FUNCTIONS
 
@@ -39,7 +41,7 @@ _KEYWORDS = frozenset(
     all and any array as between by case cross cube distinct else except exists extract filter from group grouping
     having in inner interval intersect into is join lateral left like limit map minus not offset on or order outer over
     partition pivot rlike rollup row rows select semi sets some struct tablesample then union unpivot using values
-    varchar when where with within char decimal dec numeric ilike ignore respect nulls anti right full of
+    varchar when where with within char decimal dec numeric ilike ignore respect nulls anti right full of insert
     """.split()  # noqa: SIM905 - a paragraph of words
 )
 """Words that may stand before a bracket without being a function."""
@@ -61,20 +63,49 @@ def confine(text: str, home: Namespace) -> str:
         InvalidQuery: it cannot be read.
         Forbidden: it is no query, or asks for something beyond the tenant's tables.
     """
-    if len(text) > _LONGEST:
-        raise InvalidQuery(f"a tenant's SQL has at most {_LONGEST:,} characters", hint="give values as params")
+    plain, tokens = _read(text)
     try:
-        plain = _without_comments(text, sqlglot.tokenize(text, read="spark"))
-        tokens = sqlglot.tokenize(plain, read="spark")
         trees = [tree for tree in sqlglot.parse(plain, read="spark") if tree is not None]
     except (SqlglotError, RecursionError) as exc:
         raise InvalidQuery(f"this SQL cannot be read: {_first_line(exc)}", hint=_KINDS) from exc
     if len(trees) != 1 or not isinstance(trees[0], exp.Query | exp.Values):
         raise Forbidden(_KINDS, hint="LIST_TABLES and DESCRIBE_TABLE tell what there is")
     _check_quotes(plain, tokens)
-    _check_words(tokens, trees[0])
+    _check_words(tokens, _with_columns(trees[0]))
     _check_tree(trees[0])
     return _spelled(plain, trees[0], home)
+
+
+def confine_change(text: str, home: Namespace) -> str:
+    """The same for a statement that changes rows: its target, and all that it reads, are the tenant's.
+
+    >>> confine_change("insert into eu.users (id) select id from users", ("acme", "default"))
+    'insert into `lake`.`acme`.`eu`.`users` (id) select id from `lake`.`acme`.`default`.`users`'
+
+    Raises:
+        InvalidQuery: it cannot be read.
+        Refused: it is no INSERT INTO, UPDATE, DELETE or MERGE of one table.
+        Forbidden: it asks for something beyond the tenant's tables.
+    """
+    plain, tokens = _read(text)
+    tree = read_change(plain)
+    target = target_of(tree)
+    _check_quotes(plain, tokens)
+    named = {int(target.parts[-1].meta["start"])} if isinstance(tree.this, exp.Schema) else set[int]()
+    _check_words(tokens, _with_columns(tree) | named)
+    _check_tree(tree, changes=[tree, *inner_changes(tree)])
+    return _spelled(plain, tree, home, target=target)
+
+
+def _read(text: str) -> tuple[str, list[Token]]:
+    """The text without comments, and its words."""
+    if len(text) > _LONGEST:
+        raise InvalidQuery(f"a tenant's SQL has at most {_LONGEST:,} characters", hint="give values as params")
+    try:
+        plain = _without_comments(text, sqlglot.tokenize(text, read="spark"))
+        return plain, sqlglot.tokenize(plain, read="spark")
+    except SqlglotError as exc:
+        raise InvalidQuery(f"this SQL cannot be read: {_first_line(exc)}", hint=_KINDS) from exc
 
 
 def _first_line(error: Exception) -> str:
@@ -114,9 +145,9 @@ def _check_quotes(text: str, tokens: list[Token]) -> None:
         raise Forbidden(f"{odd[0]!r} stands outside of quotes", hint="put names with such letters into backticks")
 
 
-def _check_words(tokens: list[Token], tree: exp.Expr) -> None:
-    """What is called is harmless, and no name tells of the machine."""
-    aliases = _with_columns(tree)
+def _check_words(tokens: list[Token], uncalled: set[int]) -> None:
+    """What is called is harmless, and no name tells of the machine. `uncalled` is where names before brackets stand
+    that are no calls."""
     for before, token, after in zip([None, *tokens[:-1]], tokens, [*tokens[1:], None], strict=True):
         word = token.text.lower()
         if token.token_type == TokenType.STRING and after is not None and after.token_type == TokenType.L_PAREN:
@@ -128,7 +159,7 @@ def _check_words(tokens: list[Token], tree: exp.Expr) -> None:
             raise Forbidden(f"{token.text} tells of the machine", hint="leave it out")
         if word == "user" and not is_part and (before is None or before.token_type != TokenType.ALIAS):
             raise Forbidden("user by itself is who runs Spark", hint="say whose column it is, as in t.user")
-        if after is None or after.token_type != TokenType.L_PAREN or token.start in aliases:
+        if after is None or after.token_type != TokenType.L_PAREN or token.start in uncalled:
             continue
         if is_part or word.split()[-1] not in _CALLED:
             raise Forbidden(f"{token.text}() is not for tenants", hint="use Spark's plain functions")
@@ -140,9 +171,10 @@ def _with_columns(tree: exp.Expr) -> set[int]:
     return {int(name.meta["start"]) for name in named if isinstance(name, exp.Identifier) and "start" in name.meta}
 
 
-def _check_tree(tree: exp.Expr) -> None:
+def _check_tree(tree: exp.Expr, changes: Sequence[exp.Expr] = ()) -> None:
+    """`changes` are the nodes that may change rows."""
     for node in tree.walk():
-        if isinstance(node, _REFUSED):
+        if isinstance(node, _REFUSED) and not any(node is each for each in changes):
             raise Forbidden(_KINDS)
         if isinstance(node, exp.Table):
             more = {key for key, value in node.args.items() if value} - _TABLE_WORDS
@@ -150,11 +182,11 @@ def _check_tree(tree: exp.Expr) -> None:
                 raise Forbidden("a table is named in a way that is not for tenants", hint="write namespace.table")
 
 
-def _spelled(text: str, tree: exp.Expr, home: Namespace) -> str:
-    """Every table by its full name; what a WITH names stays."""
+def _spelled(text: str, tree: exp.Expr, home: Namespace, target: exp.Table | None = None) -> str:
+    """Every table by its full name; what a WITH names stays, but for the target of a change."""
     spans: list[tuple[int, int, str]] = []
     for table in tree.find_all(exp.Table):
-        if isinstance(table.this, exp.Func) or names_cte(table):
+        if table is not target and (isinstance(table.this, exp.Func) or names_cte(table)):
             continue
         parts = table.parts
         if any(not isinstance(part, exp.Identifier) or "start" not in part.meta for part in parts):

@@ -68,8 +68,8 @@ class RowSql:
         """A time, as the text of an expression."""
         return literal(text, Primitive("timestamptz")).sql("spark")
 
-    def select(self, table: str | exp.Expr, query: Query) -> str:
-        """The query as one statement; of rows that nobody limits, one more than are answered."""
+    def select(self, table: str | exp.Expr, query: Query, *, most: int | None = MOST_ROWS + 1) -> str:
+        """The query as one statement; of rows that it does not limit, `most`: one more than are answered."""
         grouped = bool(query.aggregations or query.group_by)
         outputs = self._groups(query) if grouped else self._outputs(query)
         _check_answered([name for name, _ in outputs])
@@ -86,7 +86,8 @@ class RowSql:
             found = exp.select("*").from_(found.subquery(_ROWS)).where(self._having(query, names))
         for sort in query.sort:
             found = found.order_by(self._sort(sort, names, answered=grouped or query.distinct))
-        found = found.limit(query.limit or MOST_ROWS + 1)
+        limit = query.limit or most
+        found = found if limit is None else found.limit(limit)
         return (found.offset(query.offset) if query.offset else found).sql("spark")
 
     def _outputs(self, query: Query) -> list[tuple[str, exp.Expr]]:

@@ -21,9 +21,10 @@ from neve.http.database import read_body
 from neve.http.operations import Reply
 from neve.http.rest import dynamic, tables, whole
 from neve.http.rest.answering import PREFIX, Asking, answer
-from neve.http.rest.describing import described, words_of
+from neve.http.rest.describing import described, with_upload, words_of
 from neve.http.rest.problems import MEDIA, problem
 from neve.http.rest.routes import Route
+from neve.http.rest.uploads import UPLOAD, take, uploads
 from neve.http.service import Service
 from neve.model.runs import Run
 
@@ -32,9 +33,14 @@ _EVENTS = "/runs/{run}/events"
 _LOOKS, _PAUSE = 40, 0.5
 """A stream of events ends after so many looks: who wants more comes again, as browsers do by themselves."""
 
+_SHOWN = Route(
+    verb="GET", path=_EVENTS, role="reader", summary="", do=lambda call: call.lake.runs.show(call.names["run"]),
+    answer=Run,
+)  # fmt: skip
+
 
 def add_rest(app: FastAPI, service: Service) -> None:
-    words = words_of(ROUTES)
+    words = words_of([*ROUTES, UPLOAD])
     for route in ROUTES:
         app.add_api_route(
             PREFIX + route.path,
@@ -43,12 +49,15 @@ def add_rest(app: FastAPI, service: Service) -> None:
             summary=route.summary,
             response_model=None,
             operation_id=_operation_id(route),
-            openapi_extra=described(route, words),
+            openapi_extra=with_upload(described(route, words), UPLOAD, words)
+            if route.path == UPLOAD.path
+            else described(route, words),
             tags=["api"],
         )
     app.add_api_route(
         PREFIX + _EVENTS, _events(service), methods=["GET"], response_model=None, tags=["api"],
         summary="A run as it goes on: server-sent events, the last when it has ended",
+        response_class=StreamingResponse, openapi_extra=described(_SHOWN, words, rows="text/event-stream"),
     )  # fmt: skip
     _describe(app, words)
     app.add_exception_handler(HTTPException, _no_such_route)
@@ -86,6 +95,8 @@ def _describe(app: FastAPI, words: dict[str, Any]) -> None:
 
 def _endpoint(service: Service, route: Route) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
+        if route.path == UPLOAD.path and uploads(request):
+            return await take(service, request)
         request_id, body = uuid.uuid4().hex, b""
         if route.verb in ("POST", "PATCH"):  # a page of another site cannot send JSON without asking first
             read = await read_body(request)
@@ -112,11 +123,7 @@ def _refused(reply: Reply, request_id: str) -> Response:
 
 def _events(service: Service) -> Callable[[Request], Awaitable[Response]]:
     """Looks at the run again and again, and tells when it has changed."""
-    show = Route(
-        verb="GET", path=_EVENTS, role="reader", summary="", do=lambda call: call.lake.runs.show(call.names["run"]),
-        answer=Run,
-    )  # fmt: skip
-    first = _endpoint(service, show)
+    first = _endpoint(service, _SHOWN)
 
     async def events(request: Request) -> Response:
         found = await first(request)  # the same door, and the same errors

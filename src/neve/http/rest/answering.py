@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
@@ -43,6 +44,7 @@ class Asking:
     query: Sequence[tuple[str, str]]
     body: bytes
     request_id: str
+    upload: Path | None = None
 
 
 def answer(service: Service, route: Route, asking: Asking) -> Response:
@@ -82,19 +84,26 @@ def _read(service: Service, route: Route, asking: Asking) -> Call:
         asking.names,
         query=_words(route.query, _query(asking.query), "query"),
         body=_words(Nothing if route.body is None else route.body, _body(asking.body), "body"),
+        upload=asking.upload,
     )
 
 
 def _done(service: Service, route: Route, call: Call) -> Response:
-    if route.goes_on(call.body):
+    if route.goes_on(_asked(route, call)):
         return _going_on(service, route, call)
     if route.way == "as rows":
         return _rows(route, call)
     return JSONResponse(dumped(route.do(call)))
 
 
+def _asked(route: Route, call: Call) -> Any:
+    """The words of the request: those of its body, or of its query string where it has none."""
+    return call.query if route.body is None else call.body
+
+
 def _going_on(service: Service, route: Route, call: Call) -> Response:
-    plan = {"request": f"{route.verb} {route.path}", "body": call.body.model_dump(mode="json", exclude_unset=True)}
+    words = _asked(route, call).model_dump(mode="json", exclude_unset=True)
+    plan = {"request": f"{route.verb} {route.path}", "body": words}
     run = service.begin(plan, call.names.get("table"), lambda: dumped(route.do(call)))
     return JSONResponse(
         run.model_dump(mode="json"), status_code=_ACCEPTED, headers={"Location": f"{PREFIX}/runs/{run.run_id}"}
@@ -112,7 +121,7 @@ def _rows(route: Route, call: Call) -> Response:
     """Rows as they come. What fails before the first is an error; what fails later breaks the answer off."""
     from neve.engine.statements import stream
 
-    limit = (call.query if route.body is None else call.body).limit
+    limit = _asked(route, call).limit
     with ExitStack() as opened:
         found: Any = route.do(call)
         if hasattr(found, "nothing"):  # changes, which are read within

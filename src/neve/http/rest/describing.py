@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from neve.http.rest.problems import MEDIA
 from neve.http.rest.routes import Route
+from neve.model.rest import UPLOADED
 from neve.model.runs import Run
 
 _REFERENCE = "#/components/schemas/{model}"
@@ -42,11 +43,11 @@ def words_of(routes: Iterable[Route]) -> dict[str, Any]:
     return found | {"Problem": PROBLEM}
 
 
-def described(route: Route, words: Mapping[str, Any]) -> dict[str, Any]:
-    """What FastAPI cannot see, as bodies are read by us."""
+def described(route: Route, words: Mapping[str, Any], *, rows: str | None = None) -> dict[str, Any]:
+    """What FastAPI cannot see, as bodies are read by us; `rows` is what an answer is that comes by and by."""
     found: dict[str, Any] = {
         "parameters": [*_path(route), *_query(words[route.query.__name__])],
-        "responses": {**_responses(route), "default": _content("what went wrong", MEDIA, _named("Problem"))},
+        "responses": {**_responses(route, rows), "default": _content("what went wrong", MEDIA, _named("Problem"))},
         "security": [{"key": []}, {}],
     }
     if route.body is not None:
@@ -55,6 +56,20 @@ def described(route: Route, words: Mapping[str, Any]) -> dict[str, Any]:
             body["example"] = dict(route.example)
         found["requestBody"] = {"required": True, "content": {_JSON: body}}
     return found
+
+
+def with_upload(found: dict[str, Any], upload: Route, words: Mapping[str, Any]) -> dict[str, Any]:
+    """A route that takes a file as well: what it then takes stands in the query string."""
+    query = [{**each, "required": False} for each in _query(words[upload.query.__name__])]
+    told = "With a file as the body, for the role writer: these stand in the query string, and `date` must be given."
+    file = {"schema": {"type": "string", "format": "binary"}}
+    content = {**found["requestBody"]["content"], **dict.fromkeys(UPLOADED, file)}
+    return {
+        **found,
+        "description": told,
+        "parameters": [*found["parameters"], *query],
+        "requestBody": {"required": True, "content": content},
+    }
 
 
 def _path(route: Route) -> list[dict[str, Any]]:
@@ -70,7 +85,9 @@ def _query(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _responses(route: Route) -> dict[str, Any]:
+def _responses(route: Route, by_and_by: str | None) -> dict[str, Any]:
+    if by_and_by is not None:
+        return {"200": _content("as it goes on", by_and_by, {"type": "string"})}
     if route.way == "as rows":
         rows = {"type": "object", "description": "one object a line, as -o jsonl prints them"}
         return {"200": _content("rows", ROWS, rows)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -25,6 +26,8 @@ class Call:
     names: Mapping[str, str]
     query: Any
     body: Any
+    upload: Path | None = None
+    """The file that came as the body, where one did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

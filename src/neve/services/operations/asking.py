@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from neve.errors import InvalidInput, NeedsWrite
+from neve.errors import FileGone, InvalidInput, NeedsWrite
 from neve.model.changes import WEIGHT
 from neve.model.facts import TableFacts
 from neve.model.json_values import named_json
+from neve.model.names import TableName
 from neve.model.operation_answers import QueryAnswer, QueryMetadata
 from neve.model.operations import MOST_ROWS, ExecuteSql, Query
 from neve.model.types import Field, Primitive
@@ -19,6 +20,7 @@ from neve.plan.moments import find_snapshot
 from neve.plan.records import typed
 from neve.services.context import Context
 from neve.services.queries import run_sql
+from neve.services.readers import following
 from neve.services.row_changes import changes_between
 from neve.sql.cleaning.words import VARIABLE
 from neve.sql.confining import confine
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _READS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "EXPLAIN")
 """Not SET, which shows passwords of the catalog and the store, and changes how queries are computed."""
 
+_PURPOSE = "a question to the service"
+T = TypeVar("T")
 _MORE = f"there are more rows than the {MOST_ROWS:,} that are answered: give limit and offset"
 _UNSORTED = "without sort, rows have no order: another page may repeat or miss some"
 
@@ -41,13 +45,40 @@ def query(context: Context, request: Query) -> QueryAnswer:
     facts = context.catalog.facts(request.name)
     warnings = [_UNSORTED] if request.offset and not request.sort else []
     began = time.monotonic()
-    with _deadline(context, request.timeout_ms), _asked(context, facts, request) as frame:
+    with deadline(context, request.timeout_ms):
         if request.explain:
-            return _answer([], began, warnings, plan=_explained(frame))
-        records = _records(frame, limit=request.limit or MOST_ROWS + 1)
+            with _asked(context, facts, request) as frame:
+                return _answer([], began, warnings, plan=_explained(frame))
+        limit = request.limit or MOST_ROWS + 1
+        records = read_whole(
+            context, lambda: _asked(context, facts, request), lambda frame: _records(frame, limit=limit)
+        )
     if request.limit is None and len(records) > MOST_ROWS:
         records, warnings = records[:MOST_ROWS], [*warnings, _MORE]
     return _answer(records, began, warnings)
+
+
+def read_whole(
+    context: Context, ask: Callable[[], AbstractContextManager[DataFrame]], read: Callable[[DataFrame], T]
+) -> T:
+    """What `read` makes of all rows of a question, whatever expires meanwhile.
+
+    To tell expiry of every question would cost more than many questions do. So it is told when it has taken a file from
+    under one, which is then asked anew: what is current from then on stays until it is answered.
+    """
+    from neve.engine.statements import snapshots_read
+
+    with suppress(FileGone), ask() as frame:
+        return read(frame)
+    with ask() as frame:
+        tables = snapshots_read(frame)
+    with following(context, tables, purpose=_PURPOSE), ask() as frame:
+        return read(frame)
+
+
+def reads_table(context: Context, name: TableName, text: str) -> AbstractContextManager[DataFrame]:
+    """A question about a table, by its text."""
+    return nullcontext(run_sql(context, text, namespace=name.namespace))
 
 
 @contextmanager
@@ -91,9 +122,14 @@ def execute_sql(context: Context, request: ExecuteSql, *, confined: bool = False
     text = confine(statement.placed, request.place) if confined else request.sql
     within = request.tenant_id if confined else None
     began = time.monotonic()
-    with _deadline(context, request.timeout_ms):
-        frame = run_sql(context, text, namespace=request.place, parameters=request.params, files=False, within=within)
-        records = _records(frame, limit=MOST_ROWS + 1)
+    with deadline(context, request.timeout_ms):
+        records = read_whole(
+            context,
+            lambda: nullcontext(
+                run_sql(context, text, namespace=request.place, parameters=request.params, files=False, within=within)
+            ),
+            lambda frame: _records(frame, limit=MOST_ROWS + 1),
+        )
     more = len(records) > MOST_ROWS
     return _answer(records[:MOST_ROWS], began, [_MORE] if more else [])
 
@@ -105,14 +141,20 @@ def check_reads(sql: str) -> Statement:
         InvalidInput: there are several, or one that Spark would put a setting into.
         NeedsWrite: it is none that reads.
     """
-    statements = read_script(sql)
-    if len(statements) != 1:
-        raise InvalidInput("sql: one statement is taken at a time")
+    statement = one_statement(sql)
     if first_word(sql) not in _READS:
         raise NeedsWrite(
             f"sql: a statement that begins with {', '.join(_READS)} is taken",
             hint="use WRITE, UPDATE, DELETE, CREATE_TABLE…, or `neve sql` on the machine itself",
         )
+    return statement
+
+
+def one_statement(sql: str) -> Statement:
+    """Raises InvalidInput for several, and for one that Spark would put a setting into."""
+    statements = read_script(sql)
+    if len(statements) != 1:
+        raise InvalidInput("sql: one statement is taken at a time")
     if VARIABLE in sql:
         raise InvalidInput(
             f"sql: Spark would replace what follows {VARIABLE} by a setting of this machine", hint="give params"
@@ -125,7 +167,7 @@ def _snapshot(facts: TableFacts, moment: str) -> str:
     return str(find_snapshot(facts, moment).id)
 
 
-def _deadline(context: Context, milliseconds: int | None) -> Any:
+def deadline(context: Context, milliseconds: int | None) -> Any:
     from neve.engine.deadlines import within
 
     return within(context.session.spark, None if milliseconds is None else milliseconds / 1000)

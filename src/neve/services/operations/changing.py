@@ -20,7 +20,7 @@ from neve.plan.records import check_upsert, typed, typed_records, visible
 from neve.services.context import Context
 from neve.services.operations.once import OnceKey
 from neve.services.operations.tables import ensure
-from neve.services.operations.writing import Writes
+from neve.services.operations.writing import Writes, new_records
 from neve.services.row_commits import Way, change_rows
 from neve.sql.records import DELETED_AT, RowSql
 
@@ -88,7 +88,10 @@ def hard_delete(context: Context, request: HardDelete) -> HardDeleted:
 
 
 def upsert(context: Context, request: Upsert) -> Upserted:
-    done = upsert_records(context, request.name, request.records)
+    if request.filters:
+        done = _update_or_insert(context, request)
+    else:
+        done = upsert_records(context, request.name, request.records)
     return Upserted(
         records_inserted=done.rows_inserted,
         records_updated=done.rows_updated,
@@ -128,6 +131,25 @@ def upsert_records(context: Context, name: TableName, records: Sequence[Mapping[
     return change_rows(context, name, "upsert_rows", prepare, plan=plan, way=Way())
 
 
+def _update_or_insert(context: Context, request: Upsert) -> RowReceipt:
+    """Rows for which all filters hold get the updates; where there is none, the records come. Decided and done at once:
+    of two who find none, the second finds what the first inserted."""
+    name = request.name
+
+    def prepare(session: SparkSession, facts: TableFacts) -> TableWork:
+        from neve.engine.records import frame_of
+        from neve.engine.table_rows import plan_insert
+
+        records = new_records(context.catalog.append_target(name), request.records)
+        found = _planned_update(session, facts, request.filters, lambda rows: _new_values(rows, request.updates))
+        if not found.nothing:
+            return found
+        return plan_insert(frame_of(session, name.sql, records), rows=len(records))
+
+    plan: dict[str, JsonValue] = {**_described(request.filters), "rows": len(request.records)}
+    return change_rows(context, name, "upsert_rows", prepare, plan=plan, way=Way())
+
+
 def _new_values(rows: RowSql, updates: Mapping[str, Any]) -> dict[str, Expression]:
     return {name: Expression(rows.value(name, value)) for name, value in updates.items()}
 
@@ -136,16 +158,25 @@ def _update(
     context: Context, name: TableName, filters: Sequence[Filter], values: Callable[[RowSql], Mapping[str, Expression]]
 ) -> RowReceipt:
     def prepare(session: SparkSession, facts: TableFacts) -> TableWork:
-        from neve.engine.row_values import condition_of, new_values
-        from neve.engine.table_rows import plan_update
-
-        rows = RowSql(facts.columns, typed)
-        condition = condition_of(rows.condition(filters))
-        columns = new_values(session.table(name.sql), values(rows))
-        required = [column.name for column in facts.columns if column.required]
-        return plan_update(session, name.sql, condition, columns, required=required)
+        return _planned_update(session, facts, filters, values)
 
     return change_rows(context, name, "update_rows", prepare, plan=_described(filters), way=Way())
+
+
+def _planned_update(
+    session: SparkSession,
+    facts: TableFacts,
+    filters: Sequence[Filter],
+    values: Callable[[RowSql], Mapping[str, Expression]],
+) -> TableWork:
+    from neve.engine.row_values import condition_of, new_values
+    from neve.engine.table_rows import plan_update
+
+    rows, table = RowSql(facts.columns, typed), facts.name.sql
+    condition = condition_of(rows.condition(filters))
+    columns = new_values(session.table(table), values(rows))
+    required = [column.name for column in facts.columns if column.required]
+    return plan_update(session, table, condition, columns, required=required)
 
 
 def _remove(context: Context, name: TableName, filters: Sequence[Filter], *, deleted_too: bool) -> RowReceipt:

@@ -10,6 +10,7 @@ from neve.model.operations import (
     DropNamespace,
     DropTable,
     ExecuteSql,
+    ExportCsv,
     HardDelete,
     ListTables,
     Operation,
@@ -21,8 +22,11 @@ from neve.model.operations import (
 from neve.model.results import Answer
 from neve.services.context import Context
 from neve.services.operations import asking, changing, tables
+from neve.services.operations.exporting import export_csv
 from neve.services.operations.once import once_key
+from neve.services.operations.sql_changes import change_by_sql
 from neve.services.operations.writing import Writes
+from neve.sql.row_statements import changes_rows
 
 
 def do(  # noqa: PLR0912 - one case each
@@ -48,8 +52,12 @@ def do(  # noqa: PLR0912 - one case each
             return tables.compact(context, operation)
         case Query():
             return asking.query(context, operation)
+        case ExecuteSql() if changes_rows(operation.sql):
+            return change_by_sql(context, operation, confined=confined)
         case ExecuteSql():
             return asking.execute_sql(context, operation, confined=confined)
+        case ExportCsv():
+            return export_csv(context, operation)
         case Write():
             return changing.write(context, writes, operation, key)
         case Update():

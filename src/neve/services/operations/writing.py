@@ -70,7 +70,7 @@ class Writes:
         refuse_half_deleted(facts)
         refuse_dynamic(facts, verb="write to", instead=_INSTEAD)
         # Checked before they join others: one that is wrong fails its own request alone.
-        pending = Pending(_rows(target, request.records), key)
+        pending = Pending(new_records(target, request.records), key)
 
         def commit(group: Sequence[Pending]) -> None:
             batch = Batch(
@@ -100,5 +100,6 @@ def _number(context: Context, facts: TableFacts, group: Sequence[Pending]) -> No
         each.number = number
 
 
-def _rows(target: AppendTarget, records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def new_records(target: AppendTarget, records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Records as new rows of a table, with its defaults."""
     return typed_records(visible(target.facts.columns), [with_defaults(target.fields, record) for record in records])
