@@ -103,8 +103,8 @@ def open_parquet(location: str | Path, *, create: bool = False) -> Directory:
     return open_directory(location, create=create)
 
 
-def read_dataset(directory: Directory, files: Sequence[DataFile]) -> Dataset:
-    """What the files hold, from their footers."""
+def read_dataset(directory: Directory, files: Sequence[DataFile], *, constants: Sequence[str] = ()) -> Dataset:
+    """What the files hold, from their footers; `constants` are columns that may hold one value throughout a file."""
     from neve.files.footers import read_footers
 
     for file in files:
@@ -112,7 +112,7 @@ def read_dataset(directory: Directory, files: Sequence[DataFile]) -> Dataset:
             raise Refused(f"{file.path}: Spark cannot open a file with `:` in its name", hint="rename the file")
     filesystem, root = directory.storage.filesystem()
     sizes = {file.path: file.bytes for file in files}
-    footers = read_footers(filesystem, root, sizes, partition_keys(list(sizes)))
+    footers = read_footers(filesystem, root, sizes, {*partition_keys(list(sizes)), *constants})
     return describe(directory.location, footers)
 
 
