@@ -98,9 +98,20 @@ def recorded_run(
 
 def open_parquet(location: str | Path, *, create: bool = False) -> Directory:
     """A local folder of Parquet files."""
-    if "://" in str(location):
-        raise Unsupported(f"{location}: rows of plain folders are changed on local disks only", hint="use a table")
+    check_local(location)
     return open_directory(location, create=create)
+
+
+def check_local(location: str | Path) -> None:
+    """
+    Raises:
+        Unsupported: the folder is not on a local disk.
+    """
+    if "://" in str(location):
+        raise Unsupported(
+            f"{location}: plain folders are changed on local disks only",
+            hint="make it a directory table, which may lie on S3 (docs/directories.md), or copy it to a local disk",
+        )
 
 
 def read_dataset(directory: Directory, files: Sequence[DataFile], *, constants: Sequence[str] = ()) -> Dataset:

@@ -27,7 +27,7 @@ from neve.plan.adopt import Footer
 from neve.plan.directories import MOST_OPEN, Dataset, Group, split_threads, whole_files
 from neve.plan.folders import overlap
 from neve.plan.rows import find_names, sort_fields
-from neve.services.directories import Workplace, check_codec, open_parquet, read_dataset, recorded_run
+from neve.services.directories import Workplace, check_codec, check_local, open_parquet, read_dataset, recorded_run
 from neve.services.directory_copies import can_copy_files, copy_files
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class RepartitionRequest:
         for name in ("batch_size", "target_file_size_mb", "chunk_mb"):
             if getattr(self, name) <= 0:
                 raise InvalidInput(f"{name} must be more than 0, not {getattr(self, name)}")
+        check_local(self.target)
         if overlap(self.source, self.target):
             raise Refused(f"{self.target} and {self.source} overlap", hint="repartition into a folder of its own")
 
@@ -125,8 +126,14 @@ def repartition(work: Workplace, request: RepartitionRequest) -> RepartitionStat
         if request.dry_run:
             _check_target(request, dataset)
             return _preview(work, request, dataset).model_copy(update={"start_time": started, "end_time": work.clock()})
+        is_new = not Path(request.target).exists()
         target = open_parquet(request.target, create=True)
-        tally = _write_all(work, request, dataset, target, run.run_id)
+        try:
+            tally = _write_all(work, request, dataset, target, run.run_id)
+        except BaseException:
+            if is_new:
+                _remove_if_empty(request.target)
+            raise
         new = read_dataset(target, target.files())
         stats = RepartitionStats(
             run_id=run.run_id,
@@ -204,8 +211,8 @@ def _write_all(
             for index, file in enumerate(files):
                 folder = new.folder(group_of(file.group))
                 change.publish(file.address, f"{folder}/part-{run_id}-{number}-{index}.parquet".lstrip("/"))
-            last = number == len(parts) - 1
-            change.note(_NOTE, None if last else _note(request, dataset, number + 1))
+            ends = number == len(parts) - 1 and not (request.swap_with_source or request.delete_source)
+            change.note(_NOTE, None if ends else _note(request, dataset, number + 1))
         tally.files_written += len(files)
     return tally
 
@@ -365,6 +372,11 @@ def _check_target(request: RepartitionRequest, dataset: Dataset) -> int:
     found = json.loads(target.storage.read(_NOTE))
     done = int(found.pop("done"))
     if found != _identity(request, dataset):
+        if {file.path: file.bytes for file in held} == {footer.path: footer.bytes for footer in dataset.footers}:
+            raise NotEmpty(
+                f"{request.source} holds the files of {request.target} already: a run that then died had swapped them",
+                hint=f"nothing is left to do but to remove {request.target}",
+            )
         raise NotEmpty(
             f"{request.target} holds an unfinished repartition of {found.get('source')} and not of this",
             hint="the source, its files or the partition columns are others: choose a new folder",
@@ -373,10 +385,7 @@ def _check_target(request: RepartitionRequest, dataset: Dataset) -> int:
 
 
 def _start_over(target: Directory, run_id: str) -> None:
-    with target.change(run_id) as change:
-        for file in target.files():
-            change.remove(file.path)
-        change.note(_NOTE, None)
+    _forget(target, run_id, [file.path for file in target.files()])
 
 
 # ---------------------------------------------------------------------------------------------------------------- ends
@@ -392,7 +401,16 @@ def _finish(work: Workplace, request: RepartitionRequest, old: _Old, new: Datase
             for path in old.stamps:
                 change.remove(path)
         _remove_if_empty(request.source)
+        _forget(open_parquet(request.target), run_id)
     return {}
+
+
+def _forget(target: Directory, run_id: str, files: Sequence[str] = ()) -> None:
+    """The source is dealt with, so nothing is left to resume."""
+    with target.change(run_id) as change:
+        for path in files:
+            change.remove(path)
+        change.note(_NOTE, None)
 
 
 def _swap(work: Workplace, request: RepartitionRequest, old: _Old, new: Dataset, *, run_id: str) -> dict[str, Any]:
@@ -408,10 +426,7 @@ def _swap(work: Workplace, request: RepartitionRequest, old: _Old, new: Dataset,
             change.remove(path)
         if not request.delete_source:
             backups.make(change, action="parquet repartition", replaced=list(old.stamps), now=work.clock())
-    target = open_parquet(request.target)
-    with target.change(run_id) as change:
-        for footer in new.footers:
-            change.remove(footer.path)
+    _forget(open_parquet(request.target), run_id, [footer.path for footer in new.footers])
     _remove_if_empty(request.target)
     if request.delete_source:
         return {}
