@@ -10,6 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -65,7 +67,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_spark")
-@pytest.mark.parametrize("keys", [["k"], ["j", "k"], ["day"], ["d", "flag"], ["flag", "j", "day"], ["j"]])
+@pytest.mark.parametrize("keys", [["k"], ["j", "k"], ["day"], ["d", "flag"], ["flag", "j", "day"], ["j"], []])
 @pytest.mark.slow
 def test_every_row_once_where_it_belongs(tmp_path: Path, keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Several threads and batches, files of other shapes, all kinds of keys; in the order of the sources."""
@@ -174,6 +176,14 @@ def test_texts_that_repeat_stay_dictionaries_and_nobody_sees_it(tmp_path: Path) 
         assert days.to_pylist() == [f"day {file.parent.name[-1]}"]
     found = sorted(read(tmp_path / "new"), key=lambda row: int(row["name"].split()[-1]))
     assert found == table.to_pylist()
+    pattern = f"{tmp_path}/new/**/*.parquet"
+    by_duckdb = (
+        duckdb.connect().execute(f"SELECT * FROM read_parquet('{pattern}', hive_partitioning = false)").fetchall()
+    )
+    by_polars = pl.read_parquet(pattern, hive_partitioning=False)
+    assert dict(by_polars.schema) == dict.fromkeys(table.schema.names, pl.String())
+    assert set(by_duckdb) == set(by_polars.rows()) == {tuple(row.values()) for row in found}
+    assert len(by_duckdb) == len(by_polars) == count
 
 
 def test_more_partitions_than_files_can_be_open_are_left_to_spark(

@@ -88,6 +88,9 @@ def test_the_schema_migration_of_the_guide(source: Path, make: Make, tmp_path: P
     again.repartition()
     one = read(tmp_path / "coarse", "product_id=ETH-USD/*.parquet")
     assert len(one) == 12
+    seen = spark_lake.spark.read.parquet(str(tmp_path / "coarse/product_id=ETH-USD"))  # written by pyarrow, no Spark
+    assert {row.price for row in seen.collect()} == {row["price"] for row in one}
+    assert seen.schema["product_id"].dataType.simpleString() == "string"
     assert ParquetCompactor(tmp_path / "new", spark=spark_lake.spark).compact()["partitions_compacted"] == 0
 
 
