@@ -75,6 +75,9 @@ def write_parts(parts: Iterator[Iterable[tuple[str, Any]]], sink: Sink) -> list[
                     reports += writers.pop(next(iter(writers))).close()  # the one that has waited longest
                 writer = _Writer(sink)
             writers[group] = writer
+            if rows.num_rows <= sink.row_group_rows:
+                reports += writer.add((group, rows))
+                continue
             for start in range(0, rows.num_rows, sink.row_group_rows):  # a file may be full within a batch
                 reports += writer.add((group, rows.slice(start, sink.row_group_rows)))
         if sum(writer.waiting_bytes for writer in writers.values()) >= _GROUP_BYTES:
@@ -248,7 +251,9 @@ def _own_dictionaries(table: Any) -> Any:
         used = None if len(dictionary) == 1 else codes.unique().drop_null().sort()
         if used is not None and len(used) < len(dictionary):
             held = dictionary.take(used)
-            new = [pa.DictionaryArray.from_arrays(pc.index_in(chunk, used), held) for chunk in codes.chunks]
+            constant = len(used) == 1 and not codes.null_count
+            places = [pa.repeat(pa.scalar(0, pa.int32()), len(codes))] if constant else pc.index_in(codes, used).chunks
+            new = [pa.DictionaryArray.from_arrays(chunk, held) for chunk in places]
             table = table.set_column(place, table.field(place), pa.chunked_array(new, column.type))
     return table
 
