@@ -33,10 +33,14 @@ def expr(text: str) -> Expression:
     return Expression(text)
 
 
+def _place(folder: str | Path) -> str:
+    return str(folder) if "://" in str(folder) else str(Path(folder).expanduser().absolute())
+
+
 class _Folder:
     def __init__(self, folder: str | Path, *, compression: str, lake: Lake | None, spark: SparkSession | None) -> None:
         check_codec(compression)
-        self._location = str(folder) if "://" in str(folder) else str(Path(folder).expanduser().absolute())
+        self._location = _place(folder)
         self._compression = compression
         context = None if lake is None else lake._context
         self._work: Workplace = workplace_for(self._location, context=context, spark=spark)
@@ -231,7 +235,7 @@ class Repartitioner(_Folder):
         super().__init__(source_dir, compression=compression, lake=lake, spark=spark)
         self._request = RepartitionRequest(
             source=self._location,
-            target=str(Path(target_dir).expanduser().absolute()),
+            target=_place(target_dir),
             columns=(new_partition_cols,) if isinstance(new_partition_cols, str) else tuple(new_partition_cols),
             compression=compression,
             batch_size=batch_size,

@@ -14,7 +14,7 @@ from neve.directory import open_directory
 KILLED = -signal.SIGKILL
 _EFFECTS = ("fsync", "mkdir", "rename", "replace", "rmdir", "unlink")
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["tests.lake.folders", "neve.parquet", "pyarrow.parquet"])
+_processes.set_forkserver_preload(["tests.lake.folders", "neve.parquet", "neve.engine.splitting", "pyarrow.parquet"])
 
 Deed = Callable[[str], None]
 
@@ -115,6 +115,15 @@ def compact(folder: str) -> None:
     from neve.parquet import ParquetCompactor
 
     ParquetCompactor(folder).compact(delete_source_files=False)
+
+
+def repartition(folder: str) -> None:
+    """The public door, in two parts and with a swap at the end: no Spark."""
+    from neve.parquet import Repartitioner
+
+    work = Repartitioner(f"{folder}/old", f"{folder}/new", ["k"])
+    object.__setattr__(work._request, "chunk_mb", 1 / 2**20)  # one byte: every file is a part
+    work.repartition(swap_with_source=True)
 
 
 def hold(folder: str) -> None:

@@ -18,7 +18,7 @@ from tests.lake.folders import KILLED, Deed, append_mine, content, hold, just_op
 from neve.directory import open_directory
 from neve.directory.journal import HIDDEN
 from neve.directory.locks import FolderLock
-from neve.errors import LeaseHeld
+from neve.errors import LeaseHeld, NotEmpty
 
 pytestmark = pytest.mark.faults
 
@@ -115,6 +115,42 @@ def test_a_compaction_killed_at_every_step(tmp_path: Path) -> None:
     assert effects > 10
     assert files == sorted(files, reverse=True), "what was committed came undone"
     assert (files[0], files[-1]) == (2, 1)
+
+
+@pytest.mark.slow
+def test_a_repartition_killed_at_many_steps(tmp_path: Path) -> None:
+    """By the public door, in parts and swapped at the end: the source holds its rows, and the same call goes on."""
+    kept, folder = tmp_path / "kept", tmp_path / "d"
+    (kept / "old").mkdir(parents=True)
+    for number in range(2):
+        table = pa.table({"id": range(number * 1000, number * 1000 + 1000), "k": ["a", "b"] * 500})
+        pq.write_table(table, kept / f"old/{number}.parquet", compression="zstd")
+    swapped, effects, ended = [], 2, KILLED
+    while ended:
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(kept, folder)
+        ended = kill_at(effects, folders.repartition, folder)
+        assert ended in (0, KILLED)
+        swapped.append("/" in open_directory(folder / "old").files()[0].path)
+        assert ids(folder / "old") == list(range(2000))
+        if ended:
+            check_goes_on(folder, swapped=swapped[-1])
+            assert ids(folder / "old") == list(range(2000))
+            assert leftovers(folder / "old") == []
+        effects += 9
+    assert len(swapped) > 10
+    assert swapped == sorted(swapped), "what was committed came undone"
+    assert (swapped[0], swapped[-1]) == (False, True)
+    assert not (folder / "new").exists()
+
+
+def check_goes_on(folder: Path, *, swapped: bool) -> None:
+    if not swapped:
+        folders.repartition(str(folder))
+        assert not (folder / "new").exists()
+    elif (folder / "new").exists() and open_directory(folder / "new").files():
+        with pytest.raises(NotEmpty, match="a run that then died had swapped them"):
+            folders.repartition(str(folder))
 
 
 def ids(folder: Path) -> list[int]:

@@ -18,6 +18,7 @@ from tests.spark.trades import bag, read, write
 from neve.errors import CheckFailed, ColumnNotFound, Conflict, InvalidInput, InvalidSchema, NotEmpty, Refused, StalePlan
 from neve.lake import Lake
 from neve.parquet import ParquetCompactor, ParquetCRUD, Repartitioner
+from neve.plan.folders import folder_of
 
 pytestmark = pytest.mark.spark
 
@@ -87,6 +88,9 @@ def test_the_schema_migration_of_the_guide(source: Path, make: Make, tmp_path: P
     again.repartition()
     one = read(tmp_path / "coarse", "product_id=ETH-USD/*.parquet")
     assert len(one) == 12
+    seen = spark_lake.spark.read.parquet(str(tmp_path / "coarse/product_id=ETH-USD"))  # written by pyarrow, no Spark
+    assert {row.price for row in seen.collect()} == {row["price"] for row in one}
+    assert seen.schema["product_id"].dataType.simpleString() == "string"
     assert ParquetCompactor(tmp_path / "new", spark=spark_lake.spark).compact()["partitions_compacted"] == 0
 
 
@@ -208,6 +212,46 @@ def test_files_of_a_size_and_row_groups_of_a_length(make: Make, source: Path, tm
     assert metadata.row_group(0).num_rows <= 2000
     assert metadata.row_group(0).column(0).compression == "UNCOMPRESSED"
     assert len(read(tmp_path / "sized")) == 60_000
+
+
+def test_few_large_partitions_are_written_without_a_shuffle(
+    make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With a transform, on Spark: each task writes a file of its own to every partition that it meets, all checked."""
+    from neve.engine import directories, repartition
+
+    right, plans, open_at_once = directories.write_partitions, [], []
+
+    def watch(frame: DataFrame, dataset: Any, sink: Any, **options: Any) -> Any:
+        open_at_once.append(sink.open_groups)
+        plans.append(frame._jdf.queryExecution().executedPlan().toString())
+        return right(frame, dataset, sink, **options)
+
+    monkeypatch.setattr(repartition, "write_partitions", watch)
+    monkeypatch.setattr("neve.plan.directories._LEAST_FILE", 1)
+    half = {"half": f.when(f.hour("timestamp") < 12, "a/m").when(f.hour("timestamp") < 20, None).otherwise("p m")}
+    stats = make(["half", "product_id"]).repartition(transform_fn=lambda frame: frame.withColumns(half))
+    assert open_at_once == [4]  # NULL has no row
+    assert "Exchange" not in plans[0]
+    assert (stats["partitions_created"], stats["records_written"], stats["validated"]) == (4, 24, True)
+    found = read(tmp_path / "new")
+    assert bag([{key: row[key] for key in row if key != "half"} for row in found]) == bag(rows())
+    for place in (tmp_path / "new").glob("*/*"):
+        values = {(row["half"], row["product_id"]) for row in read(place)}
+        assert len(values) == 1
+        half_name, product = values.pop()
+        assert str(place.relative_to(tmp_path / "new")) == folder_of({"half": half_name, "product_id": product})
+
+    def lose(frame: DataFrame, dataset: Any, sink: Any, **options: Any) -> Any:
+        files = right(frame, dataset, sink, **options)
+        table = pq.read_table(files[0].address)
+        pq.write_table(table.slice(0, table.num_rows - 1), files[0].address)
+        return files
+
+    monkeypatch.setattr(repartition, "write_partitions", lose)
+    with pytest.raises(CheckFailed):
+        make(["product_id"], tmp_path / "lossy").repartition(transform_fn=lambda frame: frame)
+    assert read(tmp_path / "lossy") == []
 
 
 def test_content_is_compared_not_only_counted(make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -32,10 +32,14 @@ def workplace(folder: Path) -> Workplace:
     from neve.services.directories import workplace_for
 
     context = None if options.lake is None else open_lake()._context
-    return workplace_for(str(folder), context=context, tell=tell)
+    return workplace_for(location(folder), context=context, tell=tell)
 
 
 def location(folder: Path) -> str:
+    """The whole path. An address such as s3://bucket/x has lost a slash by becoming a path, and gets it back."""
+    scheme, found, rest = str(folder).partition(":/")
+    if found and scheme.isalnum():
+        return f"{scheme}://{rest}"
     return str(folder.expanduser().absolute())
 
 
@@ -177,7 +181,7 @@ def repair(folder: Folder, backup_dir: BackupDir = None, dry_run: DryRun = False
 
     if not dry_run:
         confirm(f"Rows of {folder} that lie in the wrong folder will move.", yes=yes)
-    how = How(backup_dir=None if backup_dir is None else str(backup_dir), dry_run=dry_run)
+    how = How(backup_dir=None if backup_dir is None else location(backup_dir), dry_run=dry_run)
     stats = repair_rows(workplace(folder), location(folder), how=how)
     emit(stats, done=f"moved {stats.rows_updated:,} rows")
 
@@ -197,7 +201,7 @@ def restore(
 
     if not dry_run:
         confirm(f"{folder} will be as it was before run {backup}.", yes=yes)
-    how = How(backup_dir=None if backup_dir is None else str(backup_dir), dry_run=dry_run)
+    how = How(backup_dir=None if backup_dir is None else location(backup_dir), dry_run=dry_run)
     stats = restore_backup(workplace(folder), location(folder), backup, how=how)
     emit(stats, done=f"restored: {stats.rows_before:,} → {stats.rows_after:,} rows")
 

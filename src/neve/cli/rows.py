@@ -176,7 +176,7 @@ def dedupe(
 def _how(compression: str | None, backup_dir: Path | None, no_backup: bool) -> How:
     from neve.services.directory_rows import How
 
-    place = None if backup_dir is None else str(backup_dir)
+    place = None if backup_dir is None else location(backup_dir)
     return How(compression=compression or "zstd", backup_dir=place, create_backup=not no_backup)
 
 
@@ -215,6 +215,8 @@ def _emit(stats: RowStats | RowReceipt, done: str) -> None:
 def _find(target: str, *, create: bool = False) -> Path | LakeTable:
     """A folder or a table. What looks like a path is a folder; a name that could be both is refused."""
     folder = Path(target).expanduser()
+    if "://" in target:
+        return folder  # refused with a reason where the folder is opened
     if "/" in target or target in (".", ".."):
         if not create and not folder.is_dir():
             raise NotFound(f"no folder {target}", hint="a table goes by its name: namespace.table")

@@ -47,6 +47,8 @@ class Backups:
     def __init__(self, directory: Directory, place: str | Path | None = None) -> None:
         if not isinstance(directory.storage, LocalStorage):
             raise Unsupported(f"backups of {directory.location} are not possible: it is not a local folder")
+        if place is not None and "://" in str(place):
+            raise Unsupported(f"{place}: backups lie on local disks only", hint="name a local folder")
         self._directory = directory
         self._root = directory.storage.root
         self.place = self._root / BACKUPS if place is None else Path(place).expanduser().absolute()

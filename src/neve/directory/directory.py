@@ -46,6 +46,8 @@ def open_directory(
         remote = RemoteStorage(place.rstrip("/"), {} if settings is None else arrow_s3(settings), lock.check)
         return Directory(remote, lock, format=format)
     root = Path(place).expanduser().absolute()
+    if root.is_file():
+        raise NotFound(f"{root} is a file, not a folder", hint="name the folder that holds the files")
     if create:
         _make(root)
     if not root.is_dir():

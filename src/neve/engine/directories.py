@@ -229,6 +229,11 @@ def group_of(text: str) -> Group:
     return tuple(json.loads(text))
 
 
+def group_name(group: Group) -> str:
+    """The name of a partition among the groups of files that are written."""
+    return json.dumps(group, ensure_ascii=False)
+
+
 def _placed(marked: DataFrame, dataset: Dataset) -> DataFrame:
     """Adds where a touched row must go, if not where it is."""
     from pyspark.sql import functions as f

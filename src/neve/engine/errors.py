@@ -20,6 +20,7 @@ from neve.errors import (
     TableNotFound,
     Unsupported,
 )
+from neve.plan.directories import OWN
 
 if TYPE_CHECKING:
     from py4j.protocol import Py4JJavaError
@@ -135,4 +136,6 @@ def _cause(text: str, name: str) -> str:
 
 def _suggestion(text: str) -> str | None:
     match = _SUGGESTION.search(text)
-    return f"did you mean {match['names'].replace('`', '')}?" if match and match["names"] else None
+    names = [] if match is None else match["names"].replace("`", "").split(", ")
+    theirs = [name for name in names if name and not name.startswith(OWN)]
+    return f"did you mean {', '.join(theirs)}?" if theirs else None

@@ -6,10 +6,11 @@ to write files to. Workers import this module, so it must stay light.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from neve.files.encoding import repeating_columns
 
 GROUP, HASH = "_neve_group", "_neve_hash"
 RUN_KEY = "neve.run"
+_BATCH = 65_536
+_ARROW_KEY = "ARROW:schema"
 _GROUP_BYTES = 128 * 1024 * 1024
 _MASK = (1 << 64) - 1
 
@@ -57,16 +60,24 @@ def write_batches(batches: Iterator[Any], sink: Sink) -> Iterator[Any]:
 
 def write_files(batches: Iterator[Any], sink: Sink) -> list[WrittenFile]:
     """Writes rows into the files of their groups. Rows of a group keep their order."""
+    return write_parts(map(_runs if sink.open_groups == 1 else sorted_out, batches), sink)
+
+
+def write_parts(parts: Iterator[Iterable[tuple[str, Any]]], sink: Sink) -> list[WrittenFile]:
+    """The same for rows that come by group already: for each batch, the groups that it holds and their rows."""
     writers: dict[str, _Writer] = {}
     reports: list[WrittenFile] = []
-    for batch in batches:
-        for group, rows in _runs(batch) if sink.open_groups == 1 else sorted_out(batch):
+    for part in parts:
+        for group, rows in part:
             writer = writers.pop(group, None)
             if writer is None:
                 if len(writers) == sink.open_groups:
                     reports += writers.pop(next(iter(writers))).close()  # the one that has waited longest
                 writer = _Writer(sink)
             writers[group] = writer
+            if rows.num_rows <= sink.row_group_rows:
+                reports += writer.add((group, rows))
+                continue
             for start in range(0, rows.num_rows, sink.row_group_rows):  # a file may be full within a batch
                 reports += writer.add((group, rows.slice(start, sink.row_group_rows)))
         if sum(writer.waiting_bytes for writer in writers.values()) >= _GROUP_BYTES:
@@ -92,7 +103,7 @@ def _merge(group: str, paths: Sequence[str], sink: Sink) -> list[WrittenFile]:
     reports = []
     for path in paths:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=65_536):
+            for batch in file.iter_batches(batch_size=_BATCH):
                 reports += writer.add((group, fit(batch, schema)))
     if not writer.is_open:
         writer.open(group, schema)
@@ -135,9 +146,11 @@ class _Writer:
         return done
 
     def open(self, group: str, schema: Any) -> None:
+        import pyarrow as pa
+
         self._group, self._rows, self._digest = group, 0, 0
         self._address = os.path.join(self._sink.folder, f"{uuid.uuid4().hex}.staged")  # noqa: PTH118 - also S3
-        self._stream = open(self._address, "wb")  # noqa: PTH123, SIM115
+        self._stream = pa.OSFile(self._address, "wb")
         self._schema = schema.with_metadata({RUN_KEY: self._sink.run_id})
 
     def close(self) -> list[WrittenFile]:
@@ -152,7 +165,7 @@ class _Writer:
         self._file = self._stream = None
         return [
             WrittenFile(
-                address=self._address, group=self._group, rows=self._rows, bytes=size, digest=_signed(self._digest)
+                address=self._address, group=self._group, rows=self._rows, bytes=size, digest=signed(self._digest)
             )
         ]
 
@@ -162,6 +175,7 @@ class _Writer:
 
         if self._waiting:
             table = pa.Table.from_batches(self._waiting).replace_schema_metadata({RUN_KEY: self._sink.run_id})
+            table = _own_dictionaries(table)
             self._waiting, self._waiting_rows, self.waiting_bytes = [], 0, 0
             if self._file is None:
                 self._begin(repeating_columns(table))
@@ -173,8 +187,16 @@ class _Writer:
         import pyarrow.parquet as pq
 
         self._file = pq.ParquetWriter(
-            self._stream, self._schema, compression=self._sink.compression, use_dictionary=repeating
+            self._stream,
+            self._schema,
+            compression=self._sink.compression,
+            use_dictionary=repeating,
+            store_schema=False,
+            write_batch_size=_BATCH,
         )
+        plain = plain_schema(self._schema)  # that columns came as dictionaries is nothing for readers to know
+        pairs = {_ARROW_KEY: base64.b64encode(plain.serialize().to_pybytes()), RUN_KEY: self._sink.run_id}
+        self._file.add_key_value_metadata(pairs)
 
 
 def _runs(batch: Any) -> Iterator[tuple[str, Any]]:
@@ -194,13 +216,46 @@ def _runs(batch: Any) -> Iterator[tuple[str, Any]]:
 
 def sorted_out(batch: Any) -> Iterator[tuple[str, Any]]:
     """The rows of each group of a batch, copied: a slice would hold on to the rows of all."""
-    import pyarrow.compute as pc
-
     place = batch.schema.get_field_index(GROUP)
     rows = batch.select([name for name in batch.schema.names if name != GROUP])
     groups = batch.column(place).dictionary_encode()
-    for code, group in enumerate(groups.dictionary.to_pylist()):
-        yield group, rows.take(pc.indices_nonzero(pc.equal(groups.indices, code)))
+    names = groups.dictionary.to_pylist()
+    for code, part in taken_apart(rows, groups.indices):
+        yield names[code], part
+
+
+def taken_apart(rows: Any, codes: Any) -> Iterator[tuple[int, Any]]:
+    """The rows of each code, in their order. Rows are copied, none is held."""
+    import pyarrow.compute as pc
+
+    counts = sorted((count["values"], count["counts"]) for count in pc.value_counts(codes).to_pylist())
+    order = None if len(counts) == 1 else pc.array_sort_indices(codes)  # stable
+    start = 0
+    for code, count in counts:
+        yield code, rows if order is None else rows.take(order.slice(start, count))
+        start += count
+
+
+def _own_dictionaries(table: Any) -> Any:
+    """One dictionary for each column that has some, and nothing in it that no row holds."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as is_
+
+    table = table.unify_dictionaries()
+    for place, column in enumerate(table.columns):
+        if not is_.is_dictionary(column.type):
+            continue
+        dictionary = column.chunk(0).dictionary
+        codes = pa.chunked_array([chunk.indices for chunk in column.chunks])
+        used = None if len(dictionary) == 1 else codes.unique().drop_null().sort()
+        if used is not None and len(used) < len(dictionary):
+            held = dictionary.take(used)
+            constant = len(used) == 1 and not codes.null_count
+            places = [pa.repeat(pa.scalar(0, pa.int32()), len(codes))] if constant else pc.index_in(codes, used).chunks
+            new = [pa.DictionaryArray.from_arrays(chunk, held) for chunk in places]
+            table = table.set_column(place, table.field(place), pa.chunked_array(new, column.type))
+    return table
 
 
 def _without_hash(batch: Any) -> tuple[Any, int]:
@@ -209,7 +264,7 @@ def _without_hash(batch: Any) -> tuple[Any, int]:
 
     if HASH not in batch.schema.names:
         return batch, 0
-    hashes = pc.sum(batch.column(HASH).cast(pa.decimal128(38, 0))).as_py() or 0
+    hashes = pc.sum(batch.column(HASH).view(pa.uint64())).as_py() or 0  # modulo 2⁶⁴
     return batch.select([name for name in batch.schema.names if name != HASH]), int(hashes)
 
 
@@ -217,10 +272,15 @@ def common_schema(schemas: Sequence[Any]) -> Any:
     """The columns of all files, numbers as wide as the widest; the planner has seen that nothing else differs."""
     import pyarrow as pa
 
-    plain = [
-        pa.schema([field.with_type(_plain(field.type)) for field in schema.remove_metadata()]) for schema in schemas
-    ]
+    plain = [plain_schema(schema) for schema in schemas]
     return pa.unify_schemas(plain, promote_options="permissive")
+
+
+def plain_schema(schema: Any) -> Any:
+    """Without what columns came as: dictionaries, and the metadata of whoever wrote them."""
+    import pyarrow as pa
+
+    return pa.schema([field.with_type(_plain(field.type)) for field in schema.remove_metadata()])
 
 
 def _plain(kind: Any) -> Any:
@@ -236,11 +296,26 @@ def fit(batch: Any, schema: Any) -> Any:
     for field in schema:
         place = batch.schema.get_field_index(field.name)
         column = pa.nulls(batch.num_rows, field.type) if place < 0 else batch.column(place)
-        columns.append(column if column.type == field.type else column.cast(field.type))
+        columns.append(column if column.type == field.type else _cast(column, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _signed(number: int) -> int:
+def _cast(column: Any, kind: Any) -> Any:
+    """pyarrow casts from dictionaries, but to none."""
+    import pyarrow as pa
+    import pyarrow.types as is_
+
+    if not is_.is_dictionary(kind):
+        return column.cast(kind)
+    encoded = column if is_.is_dictionary(column.type) else column.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(
+        encoded.indices.cast(kind.index_type), encoded.dictionary.cast(kind.value_type)
+    )
+
+
+def signed(number: int) -> int:
+    """A sum as 64 bits with a sign hold it."""
+    number &= _MASK
     return number - (1 << 64) if number >= 1 << 63 else number
 
 

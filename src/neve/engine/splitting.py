@@ -1,48 +1,95 @@
 """Rows of local Parquet files into files by partition, with pyarrow in the driver's threads: no Spark, no shuffle.
 
-For partitions that can all be written at once. Each thread takes source files of its own, a batch in memory at a time.
-What was written is compared with the sources row by row: the rows of a partition keep the order of their sources.
+For partitions that can all be written at once. Each thread takes source files of its own, a batch in memory at a time;
+texts that repeat stay dictionaries all the way. Every row that is read gets a number before it is sorted out, and what
+was written is read back and must have the same numbers.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
+from neve.engine.directories import group_name
 from neve.engine.parquet_tasks import (
-    GROUP,
+    HASH,
     Sink,
     WrittenFile,
     common_schema,
     fit,
-    sorted_out,
-    write_files,
+    signed,
+    taken_apart,
+    write_parts,
 )
 from neve.errors import CheckFailed
+from neve.files.hashing import bag_hash, row_hashes
 from neve.plan.directories import Dataset, Group, group_text
 
-_ROWS = 65_536
+_ROWS = 131_072
+_SAMPLE = 32
+_MOST_CODES = 4096
+_REPEATING_BYTES, _SMALL = 2.5, 1024
+"""A text takes 4 bytes and more, unless it stands in a dictionary. Small columns are as they like."""
+
+
+class TooManyGroups(Exception):
+    """More partitions than can be written at once: Spark does it then."""
 
 
 def columns_of(dataset: Dataset) -> Any | None:
-    """The columns of all files; None where pyarrow would write a type that others cannot read: INT96 as nanoseconds."""
+    """The columns of all files, with dictionaries where texts repeat.
+
+    None where pyarrow would write a type that others cannot read: INT96 as nanoseconds.
+    """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = common_schema([pq.read_schema(path) for path in _paths(dataset)])
-    return None if any("[ns" in str(field.type) for field in columns) else columns
-
-
-def find_groups(dataset: Dataset, keys: Sequence[str]) -> set[Group]:
-    """The partitions that rows would make, from the key columns alone."""
-    found: set[Group] = set()
     with ThreadPoolExecutor() as pool:
-        for groups in pool.map(lambda path: _groups_of(path, keys), _paths(dataset)):
-            found |= groups
+        footers = list(pool.map(pq.read_metadata, _paths(dataset)))
+    columns = common_schema([footer.schema.to_arrow_schema() for footer in footers])
+    if any("[ns" in str(column.type) for column in columns):
+        return None
+    texts = {column.name for column in columns if pa.types.is_string(column.type) or pa.types.is_binary(column.type)}
+    for footer in footers:
+        texts &= _repeating(footer, texts)
+    return pa.schema([_as_dictionary(column) if column.name in texts else column for column in columns])
+
+
+def _repeating(footer: Any, names: Iterable[str]) -> set[str]:
+    """Of some columns, those that a file holds as dictionaries throughout, or not at all."""
+    found = set(names)
+    for number in range(footer.num_row_groups if found else 0):
+        group = footer.row_group(number)
+        for place in range(group.num_columns):
+            chunk = group.column(place)
+            if chunk.path_in_schema in found and not _is_dictionary(chunk):
+                found.remove(chunk.path_in_schema)
     return found
+
+
+def _is_dictionary(chunk: Any) -> bool:
+    small = chunk.total_uncompressed_size <= _REPEATING_BYTES * chunk.num_values + _SMALL
+    return small and chunk.has_dictionary_page and not any("DELTA" in name for name in chunk.encodings)
+
+
+def _as_dictionary(column: Any) -> Any:
+    import pyarrow as pa
+
+    return column.with_type(pa.dictionary(pa.int32(), column.type))
+
+
+def sample_groups(dataset: Dataset, keys: Sequence[str]) -> int:
+    """How many partitions the rows of some files would make."""
+    paths = _paths(dataset)
+    found: set[Group] = set()
+    for path in paths[:: -(-len(paths) // _SAMPLE) or 1]:
+        found |= _groups_of(path, keys)
+    return len(found)
 
 
 def split_files(
@@ -52,7 +99,7 @@ def split_files(
     sink: Sink,
     *,
     threads: int,
-    groups: int,
+    most_groups: int,
     validate: bool,
     advance: Callable[[int], None],
 ) -> list[WrittenFile]:
@@ -60,14 +107,49 @@ def split_files(
 
     Raises:
         CheckFailed: with `validate`, a file does not hold the rows that it should.
+        TooManyGroups: nothing is left of what was written.
     """
-    shares = _shares(dataset, threads)
+    groups, before = _Groups(most_groups), set(Path(sink.folder).iterdir())
+    sink = replace(sink, open_groups=max(most_groups, 2))
     work = [
-        _Share(paths=share, columns=columns, keys=tuple(keys), sink=replace(sink, open_groups=max(groups, 2)))
-        for share in shares
+        _Share(paths=share, columns=columns, keys=tuple(keys), sink=sink, groups=groups, alone=threads == 1)
+        for share in _shares(dataset, threads)
     ]
     with ThreadPoolExecutor(threads) as pool:
-        return list(chain.from_iterable(pool.map(lambda share: share.write(validate=validate, advance=advance), work)))
+        tasks = [pool.submit(share.write, validate=validate, advance=advance) for share in work]
+        try:
+            return list(chain.from_iterable(task.result() for task in tasks))
+        except BaseException:
+            groups.stop()
+            raise
+        finally:
+            if groups.are_too_many:
+                pool.shutdown()
+                for file in set(Path(sink.folder).iterdir()) - before:
+                    file.unlink()
+
+
+@dataclass(slots=True)
+class _Groups:
+    """The partitions that all threads have seen; one that sees too many stops them all."""
+
+    most: int
+    seen: set[str] = field(default_factory=set)
+    lock: Lock = field(default_factory=Lock)
+
+    @property
+    def are_too_many(self) -> bool:
+        return len(self.seen) > self.most >= 0
+
+    def add(self, group: str) -> None:
+        with self.lock:
+            self.seen.add(group)
+            if self.most < 0 or self.are_too_many:
+                raise TooManyGroups
+
+    def stop(self) -> None:
+        if not self.are_too_many:
+            self.most = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,96 +160,54 @@ class _Share:
     columns: Any
     keys: tuple[str, ...]
     sink: Sink
+    groups: _Groups
+    alone: bool
 
     def write(self, *, validate: bool, advance: Callable[[int], None]) -> list[WrittenFile]:
-        files = write_files(self._batches(advance), self.sink)
+        files = write_parts(self._parts(advance, validate=validate), self.sink)
         if validate:
-            self._check(files)
+            for file in files:
+                self._check(file)
         return files
 
-    def _batches(self, advance: Callable[[int], None] = lambda _: None) -> Iterator[Any]:
-        import pyarrow.parquet as pq
-
+    def _parts(self, advance: Callable[[int], None], *, validate: bool) -> Iterator[Iterator[tuple[str, Any]]]:
         for path, size in self.paths:
-            with pq.ParquetFile(path) as file:
-                for batch in file.iter_batches(batch_size=_ROWS):
-                    rows = fit(batch, self.columns)
-                    yield rows.append_column(GROUP, _group_column(rows, self.keys))
+            for rows in self._read(path):
+                marked = rows.append_column(HASH, row_hashes(rows)) if validate else rows
+                yield self._apart(marked)
             advance(size)
 
-    def _check(self, files: Sequence[WrittenFile]) -> None:
-        """The sources once more, against what was written."""
-        by_group: dict[str, list[str]] = {}
-        for file in files:
-            by_group.setdefault(file.group, []).append(file.address)
-        held = {group: _Stream(addresses) for group, addresses in by_group.items()}
-        for batch in self._batches():
-            for group, rows in sorted_out(batch):
-                if group not in held or not _same(rows, held[group].take(rows.num_rows)):
-                    raise CheckFailed(
-                        f"partition {group} does not hold the rows of its sources", hint="nothing was changed"
-                    )
-        if any(stream.take(1).num_rows for stream in held.values()):
-            raise CheckFailed("a partition holds more rows than its sources", hint="nothing was changed")
+    def _apart(self, rows: Any) -> Iterator[tuple[str, Any]]:
+        codes, groups = _group_codes(rows, self.keys)
+        for code, part in taken_apart(rows, codes):
+            group = group_name(tuple(map(group_text, groups[code])))
+            self.groups.add(group)
+            yield group, part
 
-
-class _Stream:
-    """The rows of files one after the other, as many at a time as are wanted."""
-
-    def __init__(self, addresses: Sequence[str]) -> None:
+    def _read(self, path: str) -> Iterator[Any]:
         import pyarrow as pa
+        import pyarrow.parquet as pq
 
-        self._schema, self._batches = _reading(addresses)
-        self._rest = pa.Table.from_batches([], self._schema)
+        dictionaries = [column.name for column in self.columns if pa.types.is_dictionary(column.type)]
+        with pq.ParquetFile(path, read_dictionary=dictionaries, pre_buffer=False) as file:
+            for batch in file.iter_batches(batch_size=_ROWS, use_threads=self.alone):
+                if batch.num_rows:
+                    yield fit(batch, self.columns)
 
-    def take(self, count: int) -> Any:
-        import pyarrow as pa
-
-        parts, lacking = [self._rest], count - self._rest.num_rows
-        while lacking > 0 and (batch := next(self._batches, None)) is not None:
-            parts.append(pa.Table.from_batches([batch], self._schema))
-            lacking -= batch.num_rows
-        table = pa.concat_tables(parts)
-        self._rest = table.slice(count)
-        return table.slice(0, count)
-
-
-def _reading(addresses: Sequence[str]) -> tuple[Any, Iterator[Any]]:
-    import pyarrow.parquet as pq
-
-    def read() -> Iterator[Any]:
-        for address in addresses:
-            with pq.ParquetFile(address) as file:
-                for batch in file.iter_batches(batch_size=_ROWS):
-                    yield batch.replace_schema_metadata(None)
-
-    return pq.read_schema(addresses[0]).remove_metadata(), read()
+    def _check(self, file: WrittenFile) -> None:
+        """What was written, as it lies there, against the rows that were read."""
+        rows = digest = 0
+        for batch in self._read(file.address):
+            rows += batch.num_rows
+            digest += bag_hash(row_hashes(batch))
+        if (rows, signed(digest)) != (file.rows, file.digest):
+            raise CheckFailed(
+                f"partition {file.group} does not hold the rows of its sources", hint="nothing was changed"
+            )
 
 
-def _same(rows: Any, table: Any) -> bool:
-    """Value by value, NaN like NaN and −0.0 unlike 0.0: floats are compared by their bits."""
-    if rows.num_rows != table.num_rows or rows.schema.names != table.schema.names:
-        return False
-    return all(
-        _bits(one).equals(_bits(other.combine_chunks())) for one, other in zip(rows.columns, table.columns, strict=True)
-    )
-
-
-def _bits(array: Any) -> Any:
-    import pyarrow as pa
-    import pyarrow.types as is_
-
-    if is_.is_float64(array.type):
-        return array.view(pa.int64())
-    if is_.is_float32(array.type):
-        return array.view(pa.int32())
-    if is_.is_nested(array.type):
-        return pa.array([repr(value) for value in array.to_pylist()], pa.string())
-    return array
-
-
-def _group_column(rows: Any, keys: Sequence[str]) -> Any:
-    """The partition of each row as JSON, in a dictionary: a text per partition, not per row."""
+def _group_codes(rows: Any, keys: Sequence[str]) -> tuple[Any, list[tuple[Any, ...]]]:
+    """The partition of each row as a place in a list of partitions; some of them may have no row."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as is_
@@ -180,24 +220,27 @@ def _group_column(rows: Any, keys: Sequence[str]) -> Any:
         encoded = column if is_.is_dictionary(column.type) else column.dictionary_encode()
         values = [*encoded.dictionary.to_pylist(), None]
         own = encoded.indices.cast(pa.int64()).fill_null(len(values) - 1)
-        both = pc.add(pc.multiply(codes, len(values)), own).dictionary_encode()
-        found = [(*found[code // len(values)], values[code % len(values)]) for code in both.dictionary.to_pylist()]
-        codes = both.indices.cast(pa.int64())
-    texts = [json.dumps([*map(group_text, values)], ensure_ascii=False) for values in found]
-    return pa.DictionaryArray.from_arrays(codes.cast(pa.int32()), pa.array(texts, pa.string()))
+        codes = own if len(found) == 1 else pc.add(pc.multiply(codes, len(values)), own)
+        used = None if len(found) * len(values) <= _MOST_CODES else codes.unique()
+        places = range(len(found) * len(values)) if used is None else used.to_pylist()
+        found = [(*found[code // len(values)], values[code % len(values)]) for code in places]
+        codes = codes if used is None else pc.index_in(codes, used).cast(pa.int64())
+    return codes, found
 
 
 def _groups_of(path: str, keys: Sequence[str]) -> set[Group]:
     import pyarrow.parquet as pq
 
     found: set[Group] = set()
-    held = pq.read_schema(path).names
-    there = [key for key in keys if key in held]  # a column that a file lacks is NULL
-    with pq.ParquetFile(path, read_dictionary=there) as file:
+    with pq.ParquetFile(path) as file:
+        held = file.schema_arrow.names
+        there = [key for key in keys if key in held]  # a column that a file lacks is NULL
         if not there:
             return {(None,) * len(keys)} if file.metadata.num_rows else found
         for batch in file.iter_batches(batch_size=_ROWS, columns=there):
-            found |= {tuple(json.loads(text)) for text in _group_column(batch, keys).dictionary.to_pylist()}
+            if batch.num_rows:
+                codes, groups = _group_codes(batch, keys)
+                found |= {tuple(map(group_text, groups[code])) for code in codes.unique().to_pylist()}
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 from neve.errors import InvalidSchema, Refused
 from neve.model.commands import neve
@@ -143,7 +144,7 @@ def refuse_disagreement(location: str, doubts: Sequence[Doubt]) -> None:
         )
 
 
-_MOST_OPEN = 64
+MOST_OPEN = 64
 _LEAST_FILE = 16 * 1024 * 1024
 
 
@@ -155,7 +156,7 @@ def open_groups(groups: int, *, tasks: int, bytes: int) -> int:  # noqa: A002
     >>> open_groups(10, tasks=2, bytes=2 * 10**9), open_groups(10, tasks=2, bytes=10**8)
     (10, 1)
     """
-    fits = 1 < groups <= _MOST_OPEN and bytes >= groups * tasks * _LEAST_FILE
+    fits = 1 < groups <= MOST_OPEN and bytes >= groups * tasks * _LEAST_FILE
     return groups if fits else 1
 
 
@@ -165,7 +166,20 @@ def split_threads(groups: int, *, cores: int, bytes: int) -> int:  # noqa: A002
     >>> [split_threads(groups, cores=8, bytes=10**9) for groups in (1, 10, 64, 65)]
     [8, 5, 1, 0]
     """
-    return 0 if groups > _MOST_OPEN else max(1, min(cores, bytes // (max(groups, 1) * _LEAST_FILE)))
+    return 0 if groups > MOST_OPEN else max(1, min(cores, bytes // (max(groups, 1) * _LEAST_FILE)))
+
+
+def whole_files(dataset: Dataset, keys: Sequence[str], *, limit: int) -> list[tuple[Group, list[Footer]]]:
+    """Files that would lie in one partition as a whole, by their statistics, in packs of about so many bytes.
+
+    Those that lack a column, or hold one in another type, are not among them.
+    """
+    found: dict[Group, list[Footer]] = {}
+    for footer in dataset.footers:
+        if footer.rows and footer.columns == dataset.columns and all(key in footer.constants for key in keys):
+            group = tuple(group_text(cast("Value", footer.constants[key])) for key in keys)
+            found.setdefault(group, []).append(footer)
+    return [(group, pack) for group, files in found.items() for pack in first_fit(files, limit)]
 
 
 def kind_of(columns: Sequence[Field], name: str) -> Type:
@@ -226,7 +240,7 @@ def _pack(folder: str, files: Sequence[Footer], rules: CompactionRules) -> list[
         limit = -(-sum(file.bytes for file in files) // rules.target_file_count)
         packs = _even(files, rules.target_file_count, limit)
     else:
-        packs = _first_fit(files, rules.target_bytes)
+        packs = first_fit(files, rules.target_bytes)
     return [
         Bin(folder=folder, files=tuple(file.path for file in pack), bytes=sum(file.bytes for file in pack))
         for pack in packs
@@ -234,7 +248,8 @@ def _pack(folder: str, files: Sequence[Footer], rules: CompactionRules) -> list[
     ]
 
 
-def _first_fit(files: Sequence[Footer], limit: int) -> list[list[Footer]]:
+def first_fit(files: Sequence[Footer], limit: int) -> list[list[Footer]]:
+    """Files in their order, in packs of about so many bytes."""
     packs: list[list[Footer]] = [[]]
     held = 0
     for file in files:

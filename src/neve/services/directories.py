@@ -98,13 +98,24 @@ def recorded_run(
 
 def open_parquet(location: str | Path, *, create: bool = False) -> Directory:
     """A local folder of Parquet files."""
-    if "://" in str(location):
-        raise Unsupported(f"{location}: rows of plain folders are changed on local disks only", hint="use a table")
+    check_local(location)
     return open_directory(location, create=create)
 
 
-def read_dataset(directory: Directory, files: Sequence[DataFile]) -> Dataset:
-    """What the files hold, from their footers."""
+def check_local(location: str | Path) -> None:
+    """
+    Raises:
+        Unsupported: the folder is not on a local disk.
+    """
+    if "://" in str(location):
+        raise Unsupported(
+            f"{location}: plain folders are changed on local disks only",
+            hint="make it a directory table, which may lie on S3 (docs/directories.md), or copy it to a local disk",
+        )
+
+
+def read_dataset(directory: Directory, files: Sequence[DataFile], *, constants: Sequence[str] = ()) -> Dataset:
+    """What the files hold, from their footers; `constants` are columns that may hold one value throughout a file."""
     from neve.files.footers import read_footers
 
     for file in files:
@@ -112,7 +123,7 @@ def read_dataset(directory: Directory, files: Sequence[DataFile]) -> Dataset:
             raise Refused(f"{file.path}: Spark cannot open a file with `:` in its name", hint="rename the file")
     filesystem, root = directory.storage.filesystem()
     sizes = {file.path: file.bytes for file in files}
-    footers = read_footers(filesystem, root, sizes, partition_keys(list(sizes)))
+    footers = read_footers(filesystem, root, sizes, {*partition_keys(list(sizes)), *constants})
     return describe(directory.location, footers)
 
 

@@ -12,25 +12,22 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from neve.directory import Change, Directory
 from neve.errors import CheckFailed, InvalidInput
-from neve.model.copying import CopyOptions
 from neve.model.directories import CompactStats, Fragmentation, PartitionFiles
 from neve.model.progress import progress_line
-from neve.plan.copying import MIN_ROW_GROUP_BYTES, can_copy
 from neve.plan.directories import Bin, CompactionRules, Dataset, plan_bins, prune
 from neve.plan.measures import size_classes
 from neve.plan.rows import sort_fields
 from neve.services.directories import Workplace, check_codec, open_parquet, read_dataset, recorded_run, trusted_dataset
+from neve.services.directory_copies import can_copy_files, copy_files
 from neve.services.directory_rows import changing
 
 _MIB = 1024 * 1024
 _MANY_FILES = 10
-_RUN_KEY = "neve.run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,13 +117,16 @@ def _make(
     verify: bool,
 ) -> _Made:
     made = _Made()
-    copied = [] if order else _copyable(dataset, bins, codec)
+    copied = [] if order else [item for item in bins if can_copy_files(dataset.location, item.files, codec=codec)]
     began, total, done = time.monotonic(), sum(item.bytes for item in copied), 0
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         staged = {item: change.stage(f"{number}.parquet") for number, item in enumerate(copied)}
-        for copy in pool.map(lambda item: _copy(dataset, item, staged[item], change.run_id), copied):
-            made.files.append(copy)
-            done += copy[0].bytes
+        copies = pool.map(
+            lambda item: copy_files(dataset.location, item.files, staged[item], run_id=change.run_id), copied
+        )
+        for item, size in zip(copied, copies, strict=True):
+            made.files.append((item, staged[item], size))
+            done += item.bytes
             work.tell(progress_line("copying row groups", done, total, seconds=time.monotonic() - began, bytes=True))
     if copied:
         work.tell(f"copying row groups: {time.monotonic() - began:.0f} s")
@@ -134,42 +134,6 @@ def _make(
     if others:
         made.files += _encode(work, dataset, others, change, codec=codec, order=order, verify=verify)
     return made
-
-
-def _copyable(dataset: Dataset, bins: Sequence[Bin], codec: str) -> list[Bin]:
-    """Bins whose row groups can be moved as they are, and are worth keeping as they are."""
-    from neve.files.copier import LocalSource, inspect
-
-    wanted = "UNCOMPRESSED" if codec == "none" else codec.upper()
-    found = []
-    for item in bins:
-        with ExitStack() as stack:
-            shapes = [inspect(stack.enter_context(LocalSource(f"{dataset.location}/{path}"))) for path in item.files]
-        groups = [group.bytes for shape in shapes for group in shape.row_groups if group.rows]
-        codecs = {codec for shape in shapes for per_column in shape.codecs for codec in per_column}
-        large = groups and sum(groups) / len(groups) >= MIN_ROW_GROUP_BYTES
-        if large and codecs <= {wanted} and can_copy(shapes, _options("")) is None:
-            found.append(item)
-    return found
-
-
-def _options(run_id: str) -> CopyOptions:
-    return CopyOptions(ignore=frozenset({_RUN_KEY}), put={_RUN_KEY: run_id})
-
-
-def _copy(dataset: Dataset, item: Bin, address: str, run_id: str) -> tuple[Bin, str, int]:
-    from neve.files.copier import LocalSource, LocalTarget, copy, verify
-
-    with ExitStack() as stack:
-        sources = [stack.enter_context(LocalSource(f"{dataset.location}/{path}")) for path in item.files]
-        with LocalTarget(address, sync=True) as target:
-            copy(sources, target, options=_options(run_id))
-        reason = verify(sources, stack.enter_context(LocalSource(address)), depth="pages")
-        if reason is not None:
-            raise CheckFailed(
-                f"a copy of {item.files[0]} and others is wrong: {reason.detail}", hint="nothing was changed"
-            )
-    return item, address, os.stat(address).st_size  # noqa: PTH116
 
 
 def _encode(

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from neve.directory import Change, Directory
 from neve.directory.backups import Backups
 from neve.directory.journal import JOURNAL
-from neve.errors import JobFailed
+from neve.errors import ColumnNotFound, JobFailed, NotFound
 from neve.model.commands import neve
 from neve.model.directories import Outline, RowStats
 from neve.plan.directories import Dataset, Group, prune
@@ -218,14 +218,15 @@ def change_rows(
             with changing(directory, run.run_id, dry_run=how.dry_run) as (files, change):
                 dataset = (trusted_dataset if trust else read_dataset)(directory, files)
                 with tracked(work.tell, "looking for rows" if change is None else "changing rows"):
-                    prepared = prepare(dataset)
+                    prepared = _prepared(prepare, dataset)
                     stats = _carry_out(prepared, change, codec=codec)
                 if change is not None and (change.published or stats.files_deleted):
                     stats = stats.model_copy(update={"run_id": run.run_id})
                     if how.create_backup:
                         replaced = [file.path for file in files if file.path in change.leaving]
                         backups.make(change, action=action, replaced=replaced, now=work.clock())
-                        undo = neve("parquet", "restore", directory.location, run.run_id)
+                        elsewhere = () if how.backup_dir is None else ("--backup-dir", str(backups.place))
+                        undo = neve("parquet", "restore", directory.location, run.run_id, *elsewhere)
                         stats = stats.model_copy(update={"backup": run.run_id, "undo": undo})
         except BaseException:
             if not directory.storage.exists(JOURNAL):
@@ -233,6 +234,15 @@ def change_rows(
             raise
         run.details, run.undo = stats.model_dump(mode="json"), stats.undo
     return stats
+
+
+def _prepared(prepare: Callable[[Dataset], Prepared], dataset: Dataset) -> Prepared:
+    try:
+        return prepare(dataset)
+    except ColumnNotFound as exc:
+        if dataset.footers:
+            raise
+        raise NotFound(f"{dataset.location} holds no Parquet files, and so no column") from exc
 
 
 def _carry_out(prepared: Prepared, change: Change | None, *, codec: str) -> RowStats:

@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -23,10 +24,11 @@ from neve.model.commands import neve
 from neve.model.directories import RepartitionStats, SizeEstimate
 from neve.model.progress import progress_line
 from neve.plan.adopt import Footer
-from neve.plan.directories import Dataset, split_threads
+from neve.plan.directories import MOST_OPEN, Dataset, Group, split_threads, whole_files
 from neve.plan.folders import overlap
 from neve.plan.rows import find_names, sort_fields
-from neve.services.directories import Workplace, check_codec, open_parquet, read_dataset, recorded_run
+from neve.services.directories import Workplace, check_codec, check_local, open_parquet, read_dataset, recorded_run
+from neve.services.directory_copies import can_copy_files, copy_files
 
 if TYPE_CHECKING:
     from neve.engine.parquet_tasks import Sink, WrittenFile
@@ -56,6 +58,7 @@ class RepartitionRequest:
         for name in ("batch_size", "target_file_size_mb", "chunk_mb"):
             if getattr(self, name) <= 0:
                 raise InvalidInput(f"{name} must be more than 0, not {getattr(self, name)}")
+        check_local(self.target)
         if overlap(self.source, self.target):
             raise Refused(f"{self.target} and {self.source} overlap", hint="repartition into a folder of its own")
 
@@ -119,12 +122,18 @@ def repartition(work: Workplace, request: RepartitionRequest) -> RepartitionStat
     plan: dict[str, JsonValue] = {"target": request.target, "columns": list(request.columns)}
     with recorded_run(work, "parquet repartition", request.source, plan=plan, dry_run=request.dry_run) as run:
         old = _Old(source, _stamps(source))
-        dataset = read_dataset(source, source.files())
+        dataset = read_dataset(source, source.files(), constants=request.columns)
         if request.dry_run:
             _check_target(request, dataset)
             return _preview(work, request, dataset).model_copy(update={"start_time": started, "end_time": work.clock()})
+        is_new = not Path(request.target).exists()
         target = open_parquet(request.target, create=True)
-        tally = _write_all(work, request, dataset, target, run.run_id)
+        try:
+            tally = _write_all(work, request, dataset, target, run.run_id)
+        except BaseException:
+            if is_new:
+                _remove_if_empty(request.target)
+            raise
         new = read_dataset(target, target.files())
         stats = RepartitionStats(
             run_id=run.run_id,
@@ -196,39 +205,94 @@ def _write_all(
                 file_bytes=request.target_file_size_mb * _MIB,
             )
             what = f"writing part {number + 1} of {len(parts)}"
-            new, files = _split(work, request, part, sink, what=what) or _shuffle(work, request, part, sink, what=what)
+            new, files = _write_part(work, request, part, sink, what=what)
             if request.validate:
                 check_count(part, files)
             for index, file in enumerate(files):
                 folder = new.folder(group_of(file.group))
                 change.publish(file.address, f"{folder}/part-{run_id}-{number}-{index}.parquet".lstrip("/"))
-            last = number == len(parts) - 1
-            change.note(_NOTE, None if last else _note(request, dataset, number + 1))
+            ends = number == len(parts) - 1 and not (request.swap_with_source or request.delete_source)
+            change.note(_NOTE, None if ends else _note(request, dataset, number + 1))
         tally.files_written += len(files)
     return tally
 
 
-def _split(
+def _write_part(
     work: Workplace, request: RepartitionRequest, part: Dataset, sink: Sink, *, what: str
-) -> tuple[Dataset, list[WrittenFile]] | None:
-    """In this process, where rows stay as they are and the partitions are few; None where Spark is needed."""
-    from neve.engine.splitting import columns_of, find_groups, split_files
-
-    if request.transform is not None or request.sort_by or not request.columns or part.lacking():
-        return None
+) -> tuple[Dataset, list[WrittenFile]]:
+    """The cheapest ways that are right: files as they are, rows in this process, and on Spark what is left."""
+    if request.transform is not None or request.sort_by or part.lacking():
+        return _shuffle(work, request, part, sink, what=what)
     keys = find_names(part.names, request.columns, where="the rows", what="the partitioning")
     new = Dataset(request.target, (), part.columns, keys)
     _ = new.types  # refuses keys whose values no folder can name
-    groups, size = len(find_groups(part, keys)), sum(footer.bytes for footer in part.footers)
-    threads = split_threads(groups, cores=os.cpu_count() or 1, bytes=size)
+    copied, files = _copy_whole(work, request, part, new, sink, what=what)
+    rest = part.only([footer.path for footer in part.footers if footer.path not in copied])
+    if not rest.footers:
+        return new, files
+    split = _split(work, request, rest, new, sink, what=what)
+    if split is None:
+        return new, files + _shuffle(work, request, rest, sink, what=what)[1]
+    return new, files + split
+
+
+def _copy_whole(
+    work: Workplace, request: RepartitionRequest, part: Dataset, new: Dataset, sink: Sink, *, what: str
+) -> tuple[set[str], list[WrittenFile]]:
+    """Source files that belong to one partition as a whole are not decoded; which they were, and what came of them."""
+    from neve.engine.directories import group_name
+    from neve.engine.parquet_tasks import WrittenFile
+
+    packs = [
+        (group, footers)
+        for group, footers in whole_files(part, new.keys, limit=sink.file_bytes or 0)
+        if can_copy_files(
+            part.location, [footer.path for footer in footers], codec=sink.compression, most_rows=request.batch_size
+        )
+    ]
+    meter = _Meter(work.tell, what, sum(footer.bytes for _, footers in packs for footer in footers))
+
+    def copy(item: tuple[int, tuple[Group, list[Footer]]]) -> WrittenFile:
+        number, (group, footers) = item
+        address = f"{sink.folder}/copy-{number}.staged"
+        size = copy_files(part.location, [footer.path for footer in footers], address, run_id=sink.run_id)
+        meter.advance(sum(footer.bytes for footer in footers))
+        rows = sum(footer.rows for footer in footers)
+        return WrittenFile(address=address, group=group_name(group), rows=rows, bytes=size, digest=0)
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        files = list(pool.map(copy, enumerate(packs)))
+    if packs:
+        meter.end()
+    return {footer.path for _, footers in packs for footer in footers}, files
+
+
+def _split(
+    work: Workplace, request: RepartitionRequest, part: Dataset, new: Dataset, sink: Sink, *, what: str
+) -> list[WrittenFile] | None:
+    """In this process, where the partitions are few; None where Spark is needed."""
+    from neve.engine.splitting import TooManyGroups, columns_of, sample_groups, split_files
+
+    size = sum(footer.bytes for footer in part.footers)
+    threads = split_threads(sample_groups(part, new.keys), cores=os.cpu_count() or 1, bytes=size)
     if not threads or (columns := columns_of(part)) is None:
         return None
     meter = _Meter(work.tell, what, size)
-    files = split_files(
-        part, columns, keys, sink, threads=threads, groups=groups, validate=request.validate, advance=meter.advance
-    )
+    try:
+        files = split_files(
+            part,
+            columns,
+            new.keys,
+            sink,
+            threads=threads,
+            most_groups=MOST_OPEN,
+            validate=request.validate,
+            advance=meter.advance,
+        )
+    except TooManyGroups:
+        return None
     meter.end()
-    return new, files
+    return files
 
 
 def _shuffle(
@@ -308,6 +372,11 @@ def _check_target(request: RepartitionRequest, dataset: Dataset) -> int:
     found = json.loads(target.storage.read(_NOTE))
     done = int(found.pop("done"))
     if found != _identity(request, dataset):
+        if {file.path: file.bytes for file in held} == {footer.path: footer.bytes for footer in dataset.footers}:
+            raise NotEmpty(
+                f"{request.source} holds the files of {request.target} already: a run that then died had swapped them",
+                hint=f"nothing is left to do but to remove {request.target}",
+            )
         raise NotEmpty(
             f"{request.target} holds an unfinished repartition of {found.get('source')} and not of this",
             hint="the source, its files or the partition columns are others: choose a new folder",
@@ -316,10 +385,7 @@ def _check_target(request: RepartitionRequest, dataset: Dataset) -> int:
 
 
 def _start_over(target: Directory, run_id: str) -> None:
-    with target.change(run_id) as change:
-        for file in target.files():
-            change.remove(file.path)
-        change.note(_NOTE, None)
+    _forget(target, run_id, [file.path for file in target.files()])
 
 
 # ---------------------------------------------------------------------------------------------------------------- ends
@@ -335,7 +401,16 @@ def _finish(work: Workplace, request: RepartitionRequest, old: _Old, new: Datase
             for path in old.stamps:
                 change.remove(path)
         _remove_if_empty(request.source)
+        _forget(open_parquet(request.target), run_id)
     return {}
+
+
+def _forget(target: Directory, run_id: str, files: Sequence[str] = ()) -> None:
+    """The source is dealt with, so nothing is left to resume."""
+    with target.change(run_id) as change:
+        for path in files:
+            change.remove(path)
+        change.note(_NOTE, None)
 
 
 def _swap(work: Workplace, request: RepartitionRequest, old: _Old, new: Dataset, *, run_id: str) -> dict[str, Any]:
@@ -351,10 +426,7 @@ def _swap(work: Workplace, request: RepartitionRequest, old: _Old, new: Dataset,
             change.remove(path)
         if not request.delete_source:
             backups.make(change, action="parquet repartition", replaced=list(old.stamps), now=work.clock())
-    target = open_parquet(request.target)
-    with target.change(run_id) as change:
-        for footer in new.footers:
-            change.remove(footer.path)
+    _forget(open_parquet(request.target), run_id, [footer.path for footer in new.footers])
     _remove_if_empty(request.target)
     if request.delete_source:
         return {}
