@@ -1,0 +1,84 @@
+"""One look through a file: what is not whole, or not in its encoding, is refused before anything is loaded."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from neve.catalog import Files
+from neve.errors import InvalidInput
+from neve.model.dataset import SourceFormat
+from neve.model.ingest import FileFormat, SourceFile
+from neve.services.inspection import inspect
+
+TEXT = "id,région\n1,été\n2,hiver\n"
+
+
+def look(path: Path, content: bytes, kind: FileFormat = "csv", **source: object) -> SourceFile:
+    path.write_bytes(content)
+    return inspect(str(path), kind, Files(), SourceFormat.model_validate(source))
+
+
+def test_size_digest_and_header(tmp_path: Path) -> None:
+    content = TEXT.encode()
+    found = look(tmp_path / "a.csv", content)
+    assert found.header == ("id", "région")
+    assert (found.bytes, found.digest) == (len(content), hashlib.sha256(content).hexdigest())
+    packed = gzip.compress(content)
+    found = look(tmp_path / "a.csv.gz", packed)
+    assert found.header == ("id", "région")
+    assert (found.bytes, found.digest) == (len(packed), hashlib.sha256(packed).hexdigest())
+    assert look(tmp_path / "a.json", b'{"id": 1}\n', "json").header is None
+    assert look(tmp_path / "a.parquet", b"PAR1\xff\xfe", "parquet").header is None
+
+
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbfid,name\r\n1,a\r\n", b'"id",name\n', b" id , name \n", b"id,name"])
+def test_headers_as_spreadsheets_write_them(tmp_path: Path, content: bytes) -> None:
+    assert look(tmp_path / "a.csv", content).header == ("id", "name")
+
+
+def test_a_header_may_hold_a_line_break_and_be_left_out(tmp_path: Path) -> None:
+    assert look(tmp_path / "a.csv", b'id,"the\nname"\n1,a\n').header == ("id", "the\nname")
+    assert look(tmp_path / "a.csv", b"1,a\n", header=False).header == ("_c0", "_c1")
+    assert look(tmp_path / "a.csv", b"").header == ()
+    with pytest.raises(InvalidInput, match="no header: 1, 1"):
+        look(tmp_path / "a.csv", b"1,1\n")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_another_encoding_is_refused_with_the_line_until_it_is_named(tmp_path: Path, packed: bool) -> None:
+    content = ("id,name\n" + "1,plain\n" * 3 + "2,hélas\n").encode("latin-1")
+    path = tmp_path / ("a.csv.gz" if packed else "a.csv")
+    content = gzip.compress(content) if packed else content
+    with pytest.raises(InvalidInput, match=r"line 5 is not UTF-8: '2,h\\xe9") as caught:
+        look(path, content)
+    assert "encoding" in str(caught.value.hint)
+    assert look(path, content, encoding="latin-1").header == ("id", "name")
+    with pytest.raises(InvalidInput, match="no encoding 'latin-99'"):
+        look(path, content, encoding="latin-99")
+
+
+def test_a_letter_across_two_reads_is_a_letter(tmp_path: Path) -> None:
+    """Blocks are 4 MiB: the two bytes of é lie on both sides of the cut."""
+    content = b"x" * (4 * 1024 * 1024 - 1) + "é\n".encode()
+    assert look(tmp_path / "a.json", content, "json").bytes == len(content)
+    with pytest.raises(InvalidInput, match="line 1 is not UTF-8"):
+        look(tmp_path / "a.json", content[:-2], "json")
+
+
+def test_packed_files_that_are_not_whole_or_not_packed(tmp_path: Path) -> None:
+    whole = gzip.compress((TEXT * 1000).encode())
+    with pytest.raises(InvalidInput, match="stops in the middle"):
+        look(tmp_path / "a.csv.gz", whole[:-20])
+    with pytest.raises(InvalidInput, match="is damaged"):
+        look(tmp_path / "a.csv.gz", b"id,name\n1,a\n")
+    with pytest.raises(InvalidInput, match="by gzip only"):
+        look(tmp_path / "a.csv.bz2", b"BZh9")
+    assert look(tmp_path / "a.json.bz2", b"BZh9\xff\xfe", "json").bytes == 6, (
+        "Spark unpacks it, and nobody looks inside"
+    )
+    two = gzip.compress(b"id,name\n") + gzip.compress(b"1,a\n")
+    assert look(tmp_path / "a.csv.gz", two).header == ("id", "name"), "packed files may be put one behind the other"
