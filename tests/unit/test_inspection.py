@@ -41,7 +41,7 @@ def test_headers_as_spreadsheets_write_them(tmp_path: Path, content: bytes) -> N
 
 
 def test_a_header_may_hold_a_line_break_and_be_left_out(tmp_path: Path) -> None:
-    assert look(tmp_path / "a.csv", b'id,"the\nname"\n1,a\n').header == ("id", "the\nname")
+    assert look(tmp_path / "a.csv", b'id,"the\nname"\n1,a\n', multiline=True).header == ("id", "the\nname")
     assert look(tmp_path / "a.csv", b"1,a\n", header=False).header == ("_c0", "_c1")
     assert look(tmp_path / "a.csv", b"").header == ()
     with pytest.raises(InvalidInput, match="no header: 1, 1"):
@@ -82,3 +82,64 @@ def test_packed_files_that_are_not_whole_or_not_packed(tmp_path: Path) -> None:
     )
     two = gzip.compress(b"id,name\n") + gzip.compress(b"1,a\n")
     assert look(tmp_path / "a.csv.gz", two).header == ("id", "name"), "packed files may be put one behind the other"
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b'id,name\n1,"two\nlines"\n', 2),
+        (b'id,name\r\n1,a\r\n2,"two\r\nlines"\r\n', 3),
+        (b'id,name\n1,"a ""quoted"" word\n', 2),
+        (b'id,name\n"1","x"\n"2","y\n', 3),
+        (b'id,name\n"1', 2),
+    ],
+)
+def test_a_value_that_goes_on_in_the_next_line_is_refused_until_it_is_said(
+    tmp_path: Path, content: bytes, line: int
+) -> None:
+    with pytest.raises(InvalidInput, match=f"line {line} opens a quote") as caught:
+        look(tmp_path / "a.csv", content)
+    assert "multiline: true" in str(caught.value.hint)
+    for said in (True, False):
+        assert look(tmp_path / "a.csv", content, multiline=said).header == ("id", "name")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'id,name\n1,"a, ""b"""\n2,""\n"3","x,y"\n',
+        b'id,name\n1,5" pipe\n2,6" pipe\n',
+        b'id,name\n1,"x"y"\n',
+        b"id,name\n1,it's\n",
+    ],
+)
+def test_other_quotes_are_the_values_own(tmp_path: Path, content: bytes) -> None:
+    assert look(tmp_path / "a.csv", content).header == ("id", "name")
+
+
+def test_quotes_that_are_escaped_or_others(tmp_path: Path) -> None:
+    assert look(tmp_path / "a.csv", b'id,name\n1,"a \\"b"\n', escape="\\").header == ("id", "name")
+    with pytest.raises(InvalidInput, match="line 2 opens a quote"):
+        look(tmp_path / "a.csv", b"id,name\n1,'two\nlines'\n", quote="'")
+    with pytest.raises(InvalidInput, match="line 2 opens a quote"):
+        look(tmp_path / "a.tsv", b'id\tname\n1\t"two\nlines"\n')
+
+
+def test_a_quote_is_found_across_two_reads(tmp_path: Path) -> None:
+    """Blocks are 4 MiB: the line that opens the quote lies on both sides of the cut."""
+    row = b"1,abcdefghijkl\n"
+    rows = (4 * 1024 * 1024 - 8) // len(row)
+    content = b"id,name\n" + row * rows + b'2,"' + b"y" * 40 + b'\nz"\n'
+    with pytest.raises(InvalidInput, match=f"line {rows + 2:,} opens a quote"):
+        look(tmp_path / "a.csv", content)
+    assert look(tmp_path / "a.csv", content.replace(b"y\nz", b"yz")).header == ("id", "name")
+
+
+@pytest.mark.parametrize("mark", [";", "|", "\t"])
+def test_a_header_in_one_piece_says_which_delimiter_to_set(tmp_path: Path, mark: str) -> None:
+    content = f"id{mark}name\n1{mark}a\n".encode()
+    with pytest.raises(InvalidInput, match="its header is one column") as caught:
+        look(tmp_path / "a.csv", content)
+    assert repr(mark) in str(caught.value.hint)
+    assert look(tmp_path / "a.csv", content, delimiter=mark).header == ("id", "name")
+    assert look(tmp_path / "a.csv", content, delimiter=",").header == (f"id{mark}name",)

@@ -240,8 +240,10 @@ def _write_all(spark: SparkSession, table: Any, work: Work, carrier: str) -> lis
 def _parted(table: Any, files: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Files of accepted rows, and those of rejected ones."""
     place, nowhere = _day_of_partition(table) or (0, 0)
-    rejected = [file for file in files if file.partition().get(place) == nowhere]
-    return [file for file in files if file not in rejected], rejected
+    parted: tuple[list[Any], list[Any]] = ([], [])
+    for file in files:
+        parted[file.partition().get(place) == nowhere].append(file)
+    return parted
 
 
 def _append_files(table: Any, branch: Branch, files: Sequence[Any], summary: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ broke and what it was. These files are read, and removed; no table ever names th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,8 @@ def pack(judged: DataFrame, columns: Sequence[str], carrier: str, files: Mapping
 
     nowhere = f.lit(NOWHERE.isoformat()).cast("date")  # Java's own dates of that time are those of another calendar
     day = f.when(accepted, f.col(INGEST_DATE)).otherwise(nowhere).alias(INGEST_DATE)
-    return judged.select(*map(held, columns), day).coalesce(_tasks(files))
+    tasks = task_count(files, judged.sparkSession.sparkContext.defaultParallelism)
+    return judged.select(*map(held, columns), day).coalesce(tasks)
 
 
 def unpack(packed: DataFrame, carrier: str) -> DataFrame:
@@ -99,5 +100,11 @@ def _packed() -> Column:
     return f.concat(f.to_json(head), f.lit("\n"), raw_text())
 
 
-def _tasks(files: Mapping[SourceFile, date]) -> int:
-    return -(-sum(file.bytes + _OPENING_BYTES for file in files) // _TASK_BYTES)
+def task_count(files: Collection[SourceFile], cores: int) -> int:
+    """How many tasks Spark would read small files by: as many as there are cores, or more where there is more to read.
+
+    >>> task_count([], 2), task_count([SourceFile(path="a", format="csv", bytes=1, digest="")] * 300, 2)
+    (1, 10)
+    """
+    whole = sum(file.bytes + _OPENING_BYTES for file in files)
+    return max(1, min(len(files), max(cores, -(-whole // _TASK_BYTES))))

@@ -9,6 +9,7 @@ import codecs
 import csv
 import hashlib
 import io
+import re
 import zlib
 from collections.abc import Iterator
 
@@ -23,6 +24,8 @@ _PACKED_BLOCK = 64 * 1024
 _GZIP = 16 + zlib.MAX_WBITS
 _TEXT = ("csv", "json")
 _OTHERWISE_PACKED = (".bz2", ".zst", ".snappy")
+_NOTHING_PENDING = (b"", 0)
+_OTHER_DELIMITER = re.compile(r"[;|\t]")
 
 
 def inspect(path: str, kind: FileFormat, files: Files, source: SourceFormat) -> SourceFile:
@@ -55,7 +58,9 @@ class _Text:
         self._is_text = kind in _TEXT and not name.endswith(_OTHERWISE_PACKED)
         self._unpack = zlib.decompressobj(_GZIP) if name.endswith(".gz") else None
         self._begun = False
+        self._is_utf8 = source.encoding is None
         self._decoder = _decoder(path, source)
+        self._quotes = _Quotes(path, source) if kind == "csv" and _has_lines(source) else None
         self._lines = 0
 
     def pieces(self, block: bytes) -> Iterator[bytes]:
@@ -92,7 +97,8 @@ class _Text:
 
     def _check(self, piece: bytes, *, final: bool = False) -> None:
         try:
-            self._decoder.decode(piece, final)
+            if not (self._is_utf8 and piece.isascii() and self._decoder.getstate() == _NOTHING_PENDING):
+                self._decoder.decode(piece, final)
         except UnicodeDecodeError as exc:
             line = self._lines + exc.object[: exc.start].count(b"\n") + 1
             raise InvalidInput(
@@ -100,6 +106,56 @@ class _Text:
                 hint="say how it is written in the dataset config, such as source: {encoding: windows-1252}",
             ) from exc
         self._lines += piece.count(b"\n")
+        if self._quotes is not None:
+            self._quotes.check(piece, final=final)
+
+
+class _Quotes:
+    """Finds a value in quotes that goes on in the next line: read line by line, it would be cut in two in silence."""
+
+    def __init__(self, path: str, source: SourceFormat) -> None:
+        quote, escape = source.quote or '"', source.escape or source.quote or '"'
+        self._path = path
+        self._quote = quote.encode()
+        self._escaped = (escape + quote).encode() if escape != quote else None
+        self._others = bytes(set(range(256)) - {*self._quote, *b"\n"})
+        opening, delimiter = re.escape(self._quote), re.escape(_delimiter(path, source).encode())
+        self._open = re.compile(rb"(?:^|%s)[ \t]*%s(?:[^%s]|%s%s)*$" % (delimiter, *[opening] * 4))
+        self._rest, self._lines = b"", 0
+
+    def check(self, piece: bytes, *, final: bool) -> None:
+        text = self._rest + (piece if b"\r" not in piece else piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        whole, _, self._rest = (text, b"", b"") if final else text.rpartition(b"\n")
+        if self._quote in whole and self._has_odd_line(whole):
+            for number, line in enumerate(whole.split(b"\n"), self._lines + 1):
+                self._check_line(number, line)
+        self._lines += whole.count(b"\n") + 1
+
+    def _has_odd_line(self, text: bytes) -> bool:
+        """Whether a line has an odd number of quotes: of what is left of a line, pairs go, and one quote stays."""
+        return self._quote in self._bare(text).translate(None, self._others).replace(self._quote * 2, b"")
+
+    def _check_line(self, number: int, line: bytes) -> None:
+        bare = self._bare(line)
+        if bare.count(self._quote) % 2 and self._open.search(bare):
+            end = line[-40:].decode(errors="replace")
+            raise InvalidInput(
+                f"{self._path}: line {number:,} opens a quote that does not end there: {end!r}",
+                hint="set source: {multiline: true} in the dataset config, as values may hold line breaks;"
+                " or multiline: false, if the quote is meant as it stands",
+            )
+
+    def _bare(self, text: bytes) -> bytes:
+        return text if self._escaped is None else text.replace(self._escaped, b"")
+
+
+def _has_lines(source: SourceFormat) -> bool:
+    """Whether nobody has said if values may hold line breaks, in an encoding that has the bytes of ASCII."""
+    return source.multiline is None and "\n".encode(source.encoding or "utf-8") == b"\n"
+
+
+def _delimiter(path: str, source: SourceFormat) -> str:
+    return source.delimiter or ("\t" if ".tsv" in path.lower() else ",")
 
 
 def _decoder(path: str, source: SourceFormat) -> codecs.IncrementalDecoder:
@@ -118,11 +174,15 @@ def _around(exc: UnicodeDecodeError) -> str:
 def _header(path: str, head: bytes, source: SourceFormat) -> tuple[str, ...]:
     """The column names of a csv file: its first line, or `_c0`, `_c1`… when it has none."""
     text = io.TextIOWrapper(io.BytesIO(head), source.encoding or "utf-8-sig", errors="replace", newline="")
-    delimiter = source.delimiter or ("\t" if ".tsv" in path.lower() else ",")
-    row = next(csv.reader(text, delimiter=delimiter, quotechar=source.quote or '"'), [])
+    row = next(csv.reader(text, delimiter=_delimiter(path, source), quotechar=source.quote or '"'), [])
     if source.header is False:
         return tuple(f"_c{index}" for index in range(len(row)))
     names = tuple(name.strip() for name in row)
+    if len(names) == 1 and source.delimiter is None and (other := _OTHER_DELIMITER.search(names[0])):
+        said = f"set source: {{delimiter: {other[0]!r}}} in the dataset config"
+        raise InvalidInput(
+            f"{path}: its header is one column, {names[0]!r}", hint=f"{said}; or delimiter: ',' if that is its name"
+        )
     if len({name.lower() for name in names}) != len(names) or not all(names):
         raise InvalidInput(
             f"{path}: its first line is no header: {', '.join(row[:5])}", hint="set source.header: false"
