@@ -43,9 +43,10 @@ def test_headers_as_spreadsheets_write_them(tmp_path: Path, content: bytes) -> N
 def test_a_header_may_hold_a_line_break_and_be_left_out(tmp_path: Path) -> None:
     assert look(tmp_path / "a.csv", b'id,"the\nname"\n1,a\n', multiline=True).header == ("id", "the\nname")
     assert look(tmp_path / "a.csv", b"1,a\n", header=False).header == ("_c0", "_c1")
-    assert look(tmp_path / "a.csv", b"").header == ()
-    with pytest.raises(InvalidInput, match="no header: 1, 1"):
-        look(tmp_path / "a.csv", b"1,1\n")
+    with pytest.raises(InvalidInput, match="no header: 1, "):
+        look(tmp_path / "a.csv", b"1,,2\n")
+    with pytest.raises(InvalidInput, match="two columns of one name: id, ID"):
+        look(tmp_path / "a.csv", b"id,name,ID\n")
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -56,9 +57,23 @@ def test_another_encoding_is_refused_with_the_line_until_it_is_named(tmp_path: P
     with pytest.raises(InvalidInput, match=r"line 5 is not UTF-8: '2,h\\xe9") as caught:
         look(path, content)
     assert "encoding" in str(caught.value.hint)
-    assert look(path, content, encoding="latin-1").header == ("id", "name")
-    with pytest.raises(InvalidInput, match="no encoding 'latin-99'"):
-        look(path, content, encoding="latin-99")
+    assert look(path, content, encoding="ISO-8859-1").header == ("id", "name")
+    with pytest.raises(InvalidInput, match="does not read 'windows-1252'"):
+        look(path, content, encoding="windows-1252")
+
+
+def test_empty_files_are_refused_by_name(tmp_path: Path) -> None:
+    """Beside others, Spark would refuse the whole load for a reason that names none."""
+    empty: list[tuple[str, bytes, FileFormat]] = [
+        ("a.csv", b"", "csv"),
+        ("a.csv.gz", gzip.compress(b""), "csv"),
+        ("a.json", b"", "json"),
+        ("a.parquet", b"", "parquet"),
+    ]
+    for name, content, kind in empty:
+        with pytest.raises(InvalidInput, match=f"{name} is empty"):
+            look(tmp_path / name, content, kind)
+    assert look(tmp_path / "a.csv", b"id,name\n").header == ("id", "name"), "a header alone is a day without rows"
 
 
 def test_a_letter_across_two_reads_is_a_letter(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ _GZIP = 16 + zlib.MAX_WBITS
 _TEXT = ("csv", "json")
 _OTHERWISE_PACKED = (".bz2", ".zst", ".snappy")
 _NOTHING_PENDING = (b"", 0)
+_ENCODINGS = ("utf-8", "iso-8859-1", "us-ascii", "utf-16", "utf-16be", "utf-16le", "utf-32")
+"""Those that Spark has for text, in any case of letters."""
 _OTHER_DELIMITER = re.compile(r"[;|\t]")
 
 
@@ -43,6 +45,8 @@ def inspect(path: str, kind: FileFormat, files: Files, source: SourceFormat) -> 
             for piece in text.pieces(block):
                 head += piece[: _HEAD - len(head)]
     text.end()
+    if size == 0 or (text.is_text and not head):
+        raise InvalidInput(f"{path} is empty", hint="leave it out; a day without rows has a header alone")
     header = _header(path, bytes(head), source) if kind == "csv" else None
     return SourceFile(path=path, format=kind, bytes=size, digest=digest.hexdigest(), header=header)
 
@@ -55,7 +59,7 @@ class _Text:
         if kind == "csv" and name.endswith(_OTHERWISE_PACKED):
             raise InvalidInput(f"{path}: csv files may be packed by gzip only", hint="unpack it, or pack it by gzip")
         self._path = path
-        self._is_text = kind in _TEXT and not name.endswith(_OTHERWISE_PACKED)
+        self.is_text = kind in _TEXT and not name.endswith(_OTHERWISE_PACKED)
         self._unpack = zlib.decompressobj(_GZIP) if name.endswith(".gz") else None
         self._begun = False
         self._is_utf8 = source.encoding is None
@@ -64,7 +68,7 @@ class _Text:
         self._lines = 0
 
     def pieces(self, block: bytes) -> Iterator[bytes]:
-        if not self._is_text:
+        if not self.is_text:
             return
         if self._unpack is None:
             self._check(block)
@@ -74,7 +78,7 @@ class _Text:
             yield from self._unpacked(block[start : start + _PACKED_BLOCK])
 
     def end(self) -> None:
-        if not self._is_text:
+        if not self.is_text:
             return
         if self._begun:
             raise InvalidInput(f"{self._path} stops in the middle: it is not whole", hint="have it delivered again")
@@ -103,7 +107,7 @@ class _Text:
             line = self._lines + exc.object[: exc.start].count(b"\n") + 1
             raise InvalidInput(
                 f"{self._path}: line {line:,} is not {exc.encoding.upper()}: {_around(exc)}",
-                hint="say how it is written in the dataset config, such as source: {encoding: windows-1252}",
+                hint="say how it is written in the dataset config, such as source: {encoding: iso-8859-1}",
             ) from exc
         self._lines += piece.count(b"\n")
         if self._quotes is not None:
@@ -159,10 +163,10 @@ def _delimiter(path: str, source: SourceFormat) -> str:
 
 
 def _decoder(path: str, source: SourceFormat) -> codecs.IncrementalDecoder:
-    try:
-        return codecs.getincrementaldecoder(source.encoding or "utf-8")()
-    except LookupError as exc:
-        raise InvalidInput(f"{path}: there is no encoding {source.encoding!r}", hint="such as windows-1252") from exc
+    encoding = source.encoding or "utf-8"
+    if encoding.lower() not in _ENCODINGS:
+        raise InvalidInput(f"{path}: Spark does not read {encoding!r}", hint=f"it reads {', '.join(_ENCODINGS)}")
+    return codecs.getincrementaldecoder(encoding)()
 
 
 def _around(exc: UnicodeDecodeError) -> str:
@@ -183,7 +187,12 @@ def _header(path: str, head: bytes, source: SourceFormat) -> tuple[str, ...]:
         raise InvalidInput(
             f"{path}: its header is one column, {names[0]!r}", hint=f"{said}; or delimiter: ',' if that is its name"
         )
-    if len({name.lower() for name in names}) != len(names) or not all(names):
+    if twice := [name for name in names if name and [other.lower() for other in names].count(name.lower()) > 1]:
+        raise InvalidInput(
+            f"{path}: its header has two columns of one name: {', '.join(twice[:5])}",
+            hint="rename one; or set source: {header: false}, if the first line is a row",
+        )
+    if not all(names):
         raise InvalidInput(
             f"{path}: its first line is no header: {', '.join(row[:5])}", hint="set source.header: false"
         )
