@@ -126,6 +126,19 @@ def infer_plain(spark: SparkSession, files: Sequence[PlainFile], format: FileFor
         return [(field.name, field.dataType.simpleString()) for field in found]
 
 
+def unknown_columns(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> list[str]:
+    """Columns of files that the table does not know: whoever writes their rows anew would leave them out."""
+    if not files:
+        return []
+    known = {name.casefold() for name in (*shape.names, INGEST_DATE)}
+    if shape.format == "csv":
+        found = [name for file in files for name in file.columns]
+    else:
+        with translated():
+            found = spark.read.option("mergeSchema", "true").parquet(*(file.path for file in files)).schema.names
+    return sorted({name for name in found if name.casefold() not in known})
+
+
 def count_plain(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> dict[date | None, int]:
     """Rows per ingest date."""
     with translated():
