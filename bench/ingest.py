@@ -1,7 +1,8 @@
 """A year of daily CSV files: ingest with cleaning beside plain Spark and DuckDB, and queries around compaction.
 
-Prints a table and writes bench/results/ingest.json. All in one process, on one warm Spark session, one after the other:
-compare ratios, not seconds. `--rows` is for the whole year; of them 3 % are rejected, or none with `--clean`.
+Prints each figure as it comes and writes bench/results/ingest.json. All in one process, on one warm Spark session, one
+after the other: compare ratios, not seconds. `--rows` is for the whole year; of them 3 % are rejected, or none with
+`--clean`. `--format` measures one kind of table only.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 
 import duckdb
+from pyspark.sql import DataFrame
 
 from neve import Lake
 from neve.lake import LakeTable
@@ -26,6 +28,7 @@ RESULTS = Path(__file__).parent / "results"
 DATASET = Path(__file__).parent.parent / "examples" / "sales" / "configs" / "sales_dataset.yaml"
 SCHEMA = "date date, product_id string, quantity int, price double, customer_id int, region string"
 QUERY = "SELECT region, count(*), sum(quantity * price) FROM {} GROUP BY region"
+FORMATS = ("iceberg", "parquet")
 DAYS = 365
 DAY_ROWS = """
 COPY (
@@ -63,16 +66,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--clean", action="store_true")
+    parser.add_argument("--format", choices=FORMATS, action="append")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="neve-bench-") as folder:
         root = Path(folder)
         landing = generate(root / "landing", given.rows, dirty=not given.clean)
         with Lake.create(root / "lake") as lake:
-            figures = measure(lake, root, landing)
-    width = max(len(figure.what) for figure in figures)
-    print(f"{'':{width}}  seconds   ratio  beside")
-    for figure in figures:
-        print(f"{figure.what:{width}}  {figure.seconds:7.2f}  {figure.ratio:6.2f}  {figure.beside}  {figure.detail}")
+            figures = list(measure(lake, root, landing, given.format or FORMATS))
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"ingest{'-clean' if given.clean else ''}.json").write_text(
         json.dumps([asdict(figure) for figure in figures], indent=2) + "\n"
@@ -92,19 +92,27 @@ def generate(landing: Path, rows: int, *, dirty: bool) -> Path:
     return landing
 
 
-def measure(lake: Lake, root: Path, landing: Path) -> list[Figure]:
+def measure(lake: Lake, root: Path, landing: Path, formats: Sequence[str]) -> Iterator[Figure]:
     lake.sql("SELECT 1").collect()
     warm(lake, root, landing)
     plain = timed(lambda: write_plain(lake, landing, root / "plain"))
-    figures = [Figure("plain Spark, csv to parquet, no cleaning", plain, 1.0, "itself", size(landing))]
+    yield told(Figure("plain Spark, csv to parquet, no cleaning", plain, 1.0, "itself", size(landing)))
     by_duckdb = timed(lambda: copy_duckdb(landing, root / "duckdb.parquet"))
-    figures.append(Figure("DuckDB COPY, cleaning, one file", by_duckdb, plain / by_duckdb, "plain Spark"))
-    for format_ in ("iceberg", "parquet"):
-        figures += measure_format(lake, root, landing, format_, plain)
-    return [Figure(f.what, round(f.seconds, 2), round(f.ratio, 2), f.beside, f.detail) for f in figures]
+    yield told(Figure("DuckDB COPY, cleaning, one file", by_duckdb, plain / by_duckdb, "plain Spark"))
+    for format_ in formats:
+        yield from map(told, measure_format(lake, root, landing, format_, plain))
 
 
-def measure_format(lake: Lake, root: Path, landing: Path, format_: str, plain: float) -> list[Figure]:
+def told(figure: Figure) -> Figure:
+    figure = replace(figure, seconds=round(figure.seconds, 2), ratio=round(figure.ratio, 2))
+    print(
+        f"{figure.what:45}  {figure.seconds:7.2f} s  {figure.ratio:6.2f} of {figure.beside}  {figure.detail}",
+        flush=True,
+    )
+    return figure
+
+
+def measure_format(lake: Lake, root: Path, landing: Path, format_: str, plain: float) -> Iterator[Figure]:
     config = root / f"{format_}.yaml"
     storage = (
         f"{{format: {format_}}}" if format_ == "iceberg" else f"{{format: {format_}, base_path: tables/{format_}}}"
@@ -115,19 +123,15 @@ def measure_format(lake: Lake, root: Path, landing: Path, format_: str, plain: f
     table = lake.table(str(config))
     loaded = timed(lambda: table.ingest(landing, date_from_name="sales_{date}.csv"))
     rows = table.status().ingestion.total_rows
-    found = [Figure(f"{format_}: ingest with cleaning", loaded, plain / loaded, "plain Spark", f"{rows:,} rows")]
-    before, files_before = query(table), table.status()
+    yield Figure(f"{format_}: ingest with cleaning", loaded, plain / loaded, "plain Spark", f"{rows:,} rows")
+    few, _ = query(lake, lake.table(f"few_{format_}"))
+    yield Figure(f"{format_}: query of 4 days in one file", few, 1.0, "itself", "what Spark takes for itself")
+    before, detail = query(lake, table)
+    yield Figure(f"{format_}: query of {table.status().files} files", before, 1.0, "itself", detail)
     compacted = timed(lambda: [table.compact(f"2023-{month:02}", delete_source=True) for month in range(1, 13)])
-    after, files_after = query(table), table.status()
-    found.append(
-        Figure(
-            f"{format_}: query of {files_before.files} files", before, 1.0, "itself", f"{files_before.bytes:,} bytes"
-        )
-    )
-    found.append(Figure(f"{format_}: compaction of 12 months", compacted, compacted / loaded, "its ingest"))
-    detail = f"{files_after.bytes:,} bytes; {before / after:.1f} times faster"
-    found.append(Figure(f"{format_}: query of {files_after.files} files", after, before / after, "before", detail))
-    return found
+    yield Figure(f"{format_}: compaction of 12 months", compacted, compacted / loaded, "its ingest")
+    after, detail = query(lake, table)
+    yield Figure(f"{format_}: query of {table.status().files} files", after, before / after, "before", detail)
 
 
 def warm(lake: Lake, root: Path, landing: Path) -> None:
@@ -146,7 +150,7 @@ def warm(lake: Lake, root: Path, landing: Path) -> None:
         lake.tables.create(str(config))
         table = lake.table(str(config))
         table.ingest(few, date_from_name="sales_{date}.csv")
-        query(table)
+        query(lake, table)
         table.compact("2023-01", delete_source=True)
 
 
@@ -161,14 +165,26 @@ def copy_duckdb(landing: Path, target: Path) -> None:
         database.execute(DUCKDB.format(landing=landing, target=target))
 
 
-def query(table: LakeTable) -> float:
-    """The median of five runs after one to warm up."""
+def query(lake: Lake, table: LakeTable) -> tuple[float, str]:
+    """The median of five runs after one to warm up; and of one run, what planning took, and what tasks did and read."""
 
-    def run() -> object:
-        return table.query(QUERY.format(table.name.name)).collect()
+    def asked() -> DataFrame:
+        return table.query(QUERY.format(table.name.name))
 
-    run()
-    return statistics.median(timed(run) for _ in range(5))
+    asked().collect()
+    took = statistics.median(timed(lambda: asked().collect()) for _ in range(5))
+    seconds, read = tasks(lake)
+    planned = timed(lambda: asked()._jdf.queryExecution().executedPlan())
+    asked().collect()
+    seconds, read = tasks(lake)[0] - seconds, tasks(lake)[1] - read
+    return took, f"{planned:.2f} s planning, {seconds:.2f} s of tasks, {read:,} bytes read"
+
+
+def tasks(lake: Lake) -> tuple[float, int]:
+    """How long all tasks took so far, and the bytes that they read."""
+    lake.spark._jsc.sc().listenerBus().waitUntilEmpty()
+    here = lake.spark._jsc.sc().statusStore().executorList(True).apply(0)
+    return here.totalDuration() / 1000, here.totalInputBytes()
 
 
 def size(folder: Path) -> str:

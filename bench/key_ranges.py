@@ -1,7 +1,8 @@
 """Key-range tables: sorted ingest, reads by key, and what dividing a range costs, beside the same data unsorted.
 
-Prints a table and writes bench/results/key_ranges.json. All in one process, on one warm Spark session, one after the
-other: compare ratios, not seconds. Sleeper's figures are those that it publishes for a task of two virtual cores.
+Prints each figure as it comes and writes bench/results/key_ranges.json. All in one process, on one warm Spark session,
+one after the other: compare ratios, not seconds. Sleeper's figures are those that it publishes for a task of two
+virtual cores.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from functools import partial
@@ -53,10 +54,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="neve-bench-") as folder, Lake.create(Path(folder) / "lake") as lake:
         files = generate(Path(folder), given.rows, given.files)
-        figures = measure(lake, files, given.rows, given.leaves)
-    width = max(len(figure.what) for figure in figures)
-    for figure in figures:
-        print(f"{figure.what:{width}}  {figure.seconds:8.2f} s  {figure.figure}  {figure.beside}")
+        figures = [told(figure) for figure in measure(lake, files, given.rows, given.leaves)]
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "key_ranges.json").write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
 
@@ -68,7 +66,12 @@ def generate(folder: Path, rows: int, files: int) -> list[Path]:
     return paths
 
 
-def measure(lake: Lake, files: list[Path], rows: int, leaves: int) -> list[Figure]:
+def told(figure: Figure) -> Figure:
+    print(f"{figure.what:35}  {figure.seconds:8.2f} s  {figure.figure}  {figure.beside}", flush=True)
+    return figure
+
+
+def measure(lake: Lake, files: list[Path], rows: int, leaves: int) -> Iterator[Figure]:
     points = "".join(f"{10_000_000_000 * step // leaves:010d}\n" for step in range(1, leaves))
     lake.tables.create("warm", SCHEMA, row_keys=["key, at"])
     load(lake.table("warm"), files[:1])
@@ -76,14 +79,12 @@ def measure(lake: Lake, files: list[Path], rows: int, leaves: int) -> list[Figur
     lake.tables.create("one", SCHEMA, row_keys=["key, at"])
     lake.tables.create("many", SCHEMA, row_keys=["key, at"], split_points=points)
     tables = {name: lake.table(name) for name in ("plain", "one", "many")}
-    took = {name: timed(partial(load, table, files)) for name, table in tables.items()}
-    figures = [
-        Figure("ingest, unsorted", took["plain"], rate(rows, took["plain"])),
-        Figure("ingest, sorted, 1 range", took["one"], rate(rows, took["one"]), SLEEPER),
-        Figure(f"ingest, sorted, {leaves} ranges", took["many"], rate(rows, took["many"]), SLEEPER),
-    ]
-    figures += reads(lake, tables["many"], tables["plain"])
-    return [*figures, *splits(tables["one"], rows)]
+    titles = {"plain": "unsorted", "one": "sorted, 1 range", "many": f"sorted, {leaves} ranges"}
+    for name, table in tables.items():
+        took = timed(partial(load, table, files))
+        yield Figure(f"ingest, {titles[name]}", took, rate(rows, took), "" if name == "plain" else SLEEPER)
+    yield from reads(lake, tables["many"], tables["plain"])
+    yield from splits(tables["one"], rows)
 
 
 def reads(lake: Lake, table: LakeTable, plain: LakeTable) -> list[Figure]:

@@ -259,6 +259,23 @@ def test_a_file_that_somebody_else_put_there_counts_and_is_replaced_by_its_date(
     assert rows_of(table) == seen_outside(table) == expected(paths)
 
 
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_columns_of_somebody_elses_file_are_not_lost(make: Make, tmp_path: Path, format: str) -> None:  # noqa: A002
+    """Of a table that has loaded nothing yet no column is known: a compaction would have left the dates alone."""
+    table = make(format)
+    where = folder(table)
+    duckdb.sql(f"COPY (SELECT 1 AS id, 'x' AS extra) TO '{where}/2024-01-02.{format}' (FORMAT {format})")
+    with pytest.raises(Refused, match="would lose: extra, id"):
+        table.compact("2024-01", delete_source=True)
+    (path,) = write_days(tmp_path / "landing", date(2024, 1, 1), 1)
+    table.ingest(path, date="2024-01-01")
+    with pytest.raises(Refused, match="would lose: extra, id"):
+        table.compact("2024-01", delete_source=True)
+    with duckdb.connect() as database:
+        kept = database.execute(f"SELECT id, extra FROM '{where}/2024-01-02.{format}'").fetchall()
+    assert kept == [(1, "x")]
+
+
 def test_a_week_across_the_year_and_a_file_of_somebody_else_in_its_place(make: Make, tmp_path: Path) -> None:
     """A2 11: what stands where the week's file would go is neither read twice nor written over."""
     paths = write_days(tmp_path / "landing", date(2024, 12, 29), 5)
@@ -466,3 +483,47 @@ def test_killed_at_any_step_it_is_done_or_not_at_all(
     assert all(row.state == "ok" for row in table.verify())
     assert "running" not in [run.state for run in spark_lake.runs.list(table=table.name.short)]
     assert not list((spark_lake.root / ".neve" / "spool").glob("*"))
+
+
+SMALL_HEAP = """
+import sys
+from neve import Lake
+
+table = Lake(sys.argv[1]).table(sys.argv[2])
+done = table.compact("2024-01", delete_source=True)
+print(done.rows, done.files_before, done.files_after)
+"""
+HEAP = 512
+
+
+@pytest.mark.soak
+def test_a_period_larger_than_memory_compacts(spark_lake: Lake, make: Make, tmp_path: Path) -> None:
+    """Days that another tool wrote, more of them than Java has room for."""
+    table = make("parquet")
+    (path,) = write_days(tmp_path / "landing", date(2023, 12, 31), 1)
+    table.ingest(path, date="2023-12-31")
+    where, rows = folder(table), 31 * 200_000
+    read = f"read_parquet('{where}/2024-*.parquet')"
+    content = f"SELECT count(*), sum(hash(product_id, customer_id, region)::HUGEINT) FROM {read}"
+    with duckdb.connect() as database:
+        for day in range(31):
+            database.execute(
+                f"COPY (SELECT DATE '2024-01-{day + 1:02}' AS date, md5(i::VARCHAR) AS product_id, 1 AS quantity,"
+                " 2.5::DOUBLE AS price, i::INT AS customer_id, md5('x' || i) || md5('y' || i) AS region"
+                f" FROM range({day * 200_000}, {(day + 1) * 200_000}) t(i))"
+                f" TO '{where}/2024-01-{day + 1:02}.parquet' (FORMAT parquet, COMPRESSION uncompressed)"
+            )
+        assert sum(path.stat().st_size for path in where.glob("*.parquet")) > HEAP * 1024 * 1024
+        before = database.execute(content).fetchone()
+        done = subprocess.run(
+            [sys.executable, "-c", SMALL_HEAP, str(spark_lake.root), str(table.name)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NEVE_SPARK__DRIVER_MEMORY": f"{HEAP}m"},
+            capture_output=True,
+            check=False,
+            timeout=900,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert done.stdout.split() == [str(rows), "31", "1"]
+        assert database.execute(content).fetchone() == before
+    assert [path.name for path in where.glob("2024-*.parquet")] == ["2024-01.parquet"]

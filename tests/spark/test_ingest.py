@@ -76,6 +76,78 @@ def test_a_day_is_cleaned_and_every_row_is_accounted_for(
         assert list(json.loads(raw).values())[:2] == lines[line - 1].split(",")[:2]
 
 
+@pytest.mark.parametrize(
+    ("layout", "once"),
+    [
+        ("storage: {{format: iceberg}}", True),
+        ("storage: {{format: iceberg}}\npartition_by: [region]", False),
+        ("storage: {{format: parquet, base_path: {0}/t}}", True),
+        ("storage: {{format: csv, base_path: {0}/t}}\npartitioning: {{strategy: hive}}", True),
+    ],
+)
+def test_rejected_rows_of_many_files_keep_their_places(
+    spark_lake: Lake,
+    namespace: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    layout: str,
+    once: bool,
+) -> None:
+    """In the pass that loads the others where they have files of their own; otherwise their files are read again."""
+    (tmp_path / "dataset.yaml").write_text(f"{DATASET}order_by: [price]\n")
+    config = tmp_path / "t.yaml"
+    cleaning = f"ingestion: {{dataset_config: {tmp_path}/dataset.yaml}}"
+    config.write_text(f"name: {namespace}.t\n{layout.format(tmp_path)}\n{cleaning}\n")
+    spark_lake.tables.create(str(config))
+    table = spark_lake.table(str(config))
+    header, good = "date,product_id,quantity,price,customer_id,region", "2024-01-01,P1,1,2.5,7,north"
+    (tmp_path / "sales_2024-01-01.csv").write_text(f"{header}\n{good}\n2024-01-01,P2,1,n/a,7,south\n{good},more\n")
+    (tmp_path / "sales_2024-01-02.csv").write_text(f"{header}\n2024-13-02,P3,0,-1,8,east\n{good}\n{good}\n")
+    (tmp_path / "sales_2024-01-03.csv").write_text(f"{header}\n{good}\n")
+    (tmp_path / "sales_2024-02-04.csv").write_text(f'{header}\n{good}\n{good}\n2024-01-01,"P ""é""",x,1,9,west\n')
+    reads = []
+
+    def counted(*given: Any, **more: Any) -> DataFrame:
+        reads.append(more)
+        return reading.read_rows(*given, **more)
+
+    monkeypatch.setattr(engine, "read_rows", counted)
+    with pytest.raises(CheckFailed, match="4 of 10 rows were rejected"):
+        table.ingest(str(tmp_path / "sales_*.csv"), date_from_name="sales_{date}.csv", max_rejected=3)
+    assert len(reads) == 1
+    receipt = table.ingest(str(tmp_path / "sales_*.csv"), date_from_name="sales_{date}.csv")
+    assert len(reads) == (2 if once else 3)
+    assert (receipt.rows_ingested, receipt.rows_rejected) == (6, 4)
+    assert receipt.rejected_by_rule == {
+        "cast:date": 1,
+        "cast:quantity": 1,
+        "cast:price": 1,
+        "filter:quantity > 0": 2,
+        "filter:price > 0": 2,
+        "malformed": 1,
+    }
+    assert {str(row.date): row.rows_ingested for row in receipt.dates} == {
+        "2024-01-01": 1,
+        "2024-01-02": 2,
+        "2024-01-03": 1,
+        "2024-02-04": 2,
+    }
+    kept = spark_lake.sql(f"SELECT * FROM {namespace}.t__rejected ORDER BY source_file, source_line").collect()
+    assert {row.run_id for row in kept} == {receipt.run_id}, "the load that failed kept none"
+    assert [(Path(row.source_file).name[6:16], str(row.ingest_date), row.source_line) for row in kept] == [
+        ("2024-01-01", "2024-01-01", 3),
+        ("2024-01-01", "2024-01-01", 4),
+        ("2024-01-02", "2024-01-02", 2),
+        ("2024-02-04", "2024-02-04", 4),
+    ]
+    assert kept[1].raw == f"{good},more"
+    assert kept[2].rules == ["cast:date", "filter:quantity > 0", "filter:price > 0"]
+    assert json.loads(kept[3].raw)["product_id"] == 'P "é"'
+    where = Path(table.show().location.removeprefix("file:"))
+    assert not [path for path in where.rglob("*") if path.is_file() and "0001-01" in str(path)]
+
+
 def test_the_same_content_again_is_nothing_to_do(sales: LakeTable, files: list[Path], tmp_path: Path) -> None:
     first = sales.ingest(files[0], date="2024-01-30")
     history = sales.history()

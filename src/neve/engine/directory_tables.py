@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from neve.engine.content import Fingerprint, fingerprint, observed
 from neve.engine.errors import translated
 from neve.engine.formats import CSV, PARQUET_CONF
-from neve.engine.ingest import Screened, Tally, Work, screen, sorted_by
-from neve.engine.reading import is_whole
+from neve.engine.ingest import Packed, Screened, Tally, Work, packed_rows, screen, sorted_by
+from neve.engine.reading import file_by_file, is_whole
+from neve.engine.rejects import NOWHERE, carrier_of, unpack
 from neve.engine.session import fresh_session
 from neve.errors import CheckFailed, Unsupported
 from neve.model.directory_tables import FileFormat, PlainFile, Shape
@@ -52,19 +53,31 @@ def write_days(
     folder_values: Mapping[date, Mapping[str, int | str]],
 ) -> tuple[Tally, dict[date, Path]]:
     """Cleans the rows and writes them below `spool`, one file per date that has any."""
+    carrier = carrier_of(work.cleaning.columns, work.files) if _is_whole(work) else None
     with translated():
-        screened = screen(spark, work)
-        rows = _shaped(spark, screened, shape, folder_values)
-        if not _is_whole(work):
-            rows = rows.repartition(len(set(work.files.values())), INGEST_DATE)
-        order = [sorted_by(item) for item in work.cleaning.order_by]
-        placed = rows.withColumn(_DAY, rows[INGEST_DATE].cast("string"))
-        if order:
-            placed = placed.sortWithinPartitions(_DAY, *order)
-        _writer(placed, shape).partitionBy(_DAY).save(str(spool))
+        passed: Screened | Packed
+        if carrier is None:
+            passed = screen(spark, work)
+            _write_days(_shaped(spark, passed.accepted, work, shape, folder_values), work, shape, spool)
+        else:
+            with file_by_file(spark):
+                rows = packed_rows(spark, work, carrier)
+                _write_days(_shaped(spark, rows, work, shape, folder_values), work, shape, spool)
+            packed = _written(_parts(spool / f"{_DAY}={NOWHERE}"), shape)
+            passed = Packed(unpack(read_plain(spark, packed, shape), carrier) if packed else None, work)
         files = _by_day(spark, spool, shape)
-        counts = _count(spark, files, shape)
-        return screened.tally(rows_by_date=counts, measured=_measure(spark, files, shape, work)), files
+        counts, measured = _count(spark, files, shape), _measure(spark, files, shape, work)
+        return passed.tally(rows_by_date=counts, measured=measured), files
+
+
+def _write_days(rows: DataFrame, work: Work, shape: Shape, spool: Path) -> None:
+    if not _is_whole(work):
+        rows = rows.repartition(len(set(work.files.values())), INGEST_DATE)
+    order = [sorted_by(item) for item in work.cleaning.order_by]
+    placed = rows.withColumn(_DAY, rows[INGEST_DATE].cast("string"))
+    if order:
+        placed = placed.sortWithinPartitions(_DAY, *order)
+    _writer(placed, shape).partitionBy(_DAY).save(str(spool))
 
 
 def merge(spark: SparkSession, files: Sequence[PlainFile], shape: Shape, spool: Path) -> tuple[Path, int]:
@@ -113,6 +126,19 @@ def infer_plain(spark: SparkSession, files: Sequence[PlainFile], format: FileFor
         return [(field.name, field.dataType.simpleString()) for field in found]
 
 
+def unknown_columns(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> list[str]:
+    """Columns of files that the table does not know: whoever writes their rows anew would leave them out."""
+    if not files:
+        return []
+    known = {name.casefold() for name in (*shape.names, INGEST_DATE)}
+    if shape.format == "csv":
+        found = [name for file in files for name in file.columns]
+    else:
+        with translated():
+            found = spark.read.option("mergeSchema", "true").parquet(*(file.path for file in files)).schema.names
+    return sorted({name for name in found if name.casefold() not in known})
+
+
 def count_plain(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> dict[date | None, int]:
     """Rows per ingest date."""
     with translated():
@@ -148,21 +174,24 @@ def _scan_csv(spark: SparkSession, header: tuple[str, ...], files: Sequence[Plai
 
 
 def _shaped(
-    spark: SparkSession, screened: Screened, shape: Shape, folder_values: Mapping[date, Mapping[str, int | str]]
+    spark: SparkSession,
+    rows: DataFrame,
+    work: Work,
+    shape: Shape,
+    folder_values: Mapping[date, Mapping[str, int | str]],
 ) -> DataFrame:
-    """The accepted rows in the columns and types of the table; what the folders say of a date stands beside it."""
+    """The rows in the columns and types of the table; what the folders say of a date stands beside it."""
     from pyspark.sql import functions as f
 
     first = next(iter(folder_values.values()))
-    rows = screened.accepted
     if first:
         types = [f"{quote(name)} {'int' if isinstance(value, int) else 'string'}" for name, value in first.items()]
         places = spark.createDataFrame(
             [(day, *values.values()) for day, values in folder_values.items()],
             ", ".join([f"{INGEST_DATE} date", *types]),
         )
-        rows = rows.join(f.broadcast(places), INGEST_DATE)
-    there = {name.casefold() for name in (*screened.work.columns, *first)}
+        rows = rows.join(f.broadcast(places), INGEST_DATE, "left")
+    there = {name.casefold() for name in (*work.columns, *first)}
     columns = [
         (f.col(quote(column.name)) if column.name.casefold() in there else f.lit(None))
         .cast(spelled(column.type))
@@ -187,18 +216,20 @@ def _by_day(spark: SparkSession, spool: Path, shape: Shape) -> dict[date, Path]:
     found: dict[date, Path] = {}
     for folder in sorted(spool.glob(f"{_DAY}=*")):
         day = date.fromisoformat(folder.name.partition("=")[2])
-        parts = _parts(folder)
+        parts = _parts(folder) if day != NOWHERE else []
         if len(parts) > 1:
-            header = tuple(shape.names)
-            plain = [PlainFile(path=str(part), columns=header) for part in parts]
-            found[day] = merge(spark, plain, shape, spool / f"_whole_{day}")[0]
+            found[day] = merge(spark, _written(parts, shape), shape, spool / f"_whole_{day}")[0]
         elif parts:
             found[day] = parts[0]
     return found
 
 
 def _parts(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.name.startswith("part-"))
+    return sorted(folder.glob("part-*"))
+
+
+def _written(paths: Iterable[Path], shape: Shape) -> list[PlainFile]:
+    return [PlainFile(path=str(path), columns=shape.names) for path in paths]
 
 
 def _count(spark: SparkSession, files: Mapping[date, Path], shape: Shape) -> dict[date, int]:
@@ -206,8 +237,7 @@ def _count(spark: SparkSession, files: Mapping[date, Path], shape: Shape) -> dic
         from pyarrow.parquet import read_metadata
 
         return {day: int(read_metadata(path).num_rows) for day, path in files.items()}
-    plain = [PlainFile(path=str(path), columns=shape.names) for path in files.values()]
-    counted = count_plain(spark, plain, shape)
+    counted = count_plain(spark, _written(files.values(), shape), shape)
     return {day: counted.get(day, 0) for day in files}
 
 
@@ -215,8 +245,7 @@ def _measure(spark: SparkSession, files: Mapping[date, Path], shape: Shape, work
     """All validations in one pass over the rows that were written."""
     if not work.validations:
         return {}
-    plain = [PlainFile(path=str(path), columns=shape.names) for path in files.values()]
-    rows = read_plain(spark, plain, shape)
+    rows = read_plain(spark, _written(files.values(), shape), shape)
     return rows.selectExpr(*(check.sql for check in work.validations)).collect()[0].asDict()
 
 

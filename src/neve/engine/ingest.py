@@ -6,11 +6,21 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from neve.engine.errors import translated
-from neve.engine.reading import SOURCE_FILE, SOURCE_LINE, file_by_file, model_type, read_rows, source_columns
-from neve.engine.staging import Branch
+from neve.engine.loose import write_loose
+from neve.engine.reading import (
+    SOURCE_FILE,
+    SOURCE_LINE,
+    SourceColumns,
+    file_by_file,
+    model_type,
+    read_rows,
+    source_columns,
+)
+from neve.engine.rejects import NOWHERE, REJECTED, carrier_of, count_rules, pack, raw_text, unpack
+from neve.engine.staging import Branch, load_iceberg
 from neve.model.dataset import CORRUPT, SourceFormat, is_own_name
 from neve.model.ingest import INGEST_DATE, SUMMARY, IngestPlan, SourceFile
 from neve.model.layout import SortField
@@ -25,7 +35,6 @@ if TYPE_CHECKING:
     from neve.sql.cleaning import Cleaning, Validation
 
 MALFORMED = "malformed"
-_REJECTED, _RAW = "_neve_rejected", "_neve_raw"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +47,20 @@ class Tally:
     rows_by_date: Mapping[date, int]
     measured: Mapping[str, object]
     columns_not_loaded: tuple[str, ...]
-    unclean: frozenset[str]
-    """The paths of the files that rejected rows are in."""
+    rejected: DataFrame | frozenset[str]
+    """The rejected rows, where the pass that wrote the others kept them too; else the paths of their files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placing:
+    """How rows go into the ranges of a key-range table."""
+
+    range: str
+    """An expression of the range that a row belongs to."""
+    ranges: int
+    order: tuple[SortField, ...]
+    keeps_ranges: bool
+    """Whether rows in this order are in the order of their ranges too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +76,8 @@ class Work:
     cleaning: Cleaning
     columns: tuple[str, ...]
     validations: tuple[Validation, ...]
-    placing: str | None = None
-    """For a key-range table, an expression of the range that a row belongs to."""
+    placing: Placing | None = None
+    """For a key-range table, where each row belongs."""
 
 
 def infer_columns(spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat) -> list[Field]:
@@ -69,8 +90,8 @@ def infer_columns(spark: SparkSession, files: Sequence[SourceFile], source: Sour
         return [Field(field.name, model_type(field.dataType)) for field in reader.load(paths).schema.fields]
 
 
-def columns_of(spark: SparkSession, files: Collection[SourceFile], source: SourceFormat) -> Mapping[str, Type | None]:
-    """The columns that the files have, all together, with the types of those that are nested."""
+def columns_of(spark: SparkSession, files: Collection[SourceFile], source: SourceFormat) -> SourceColumns:
+    """The columns that the files have, all together."""
     with translated():
         return source_columns(spark, files, source)
 
@@ -94,7 +115,28 @@ class Screened:
             rows_by_date=rows_by_date,
             measured=measured,
             columns_not_loaded=self.work.cleaning.unused,
-            unclean=frozenset(json.loads(figures["files"])),
+            rejected=frozenset(json.loads(figures["files"])),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The rejected rows, kept by the pass that wrote the accepted ones; None when there are none."""
+
+    rejected: DataFrame | None
+    work: Work
+
+    def tally(self, *, rows_by_date: Mapping[date, int], measured: Mapping[str, object]) -> Tally:
+        rows = self.rejected
+        number = 0 if rows is None else rows.count()
+        return Tally(
+            rows_read=sum(rows_by_date.values()) + number,
+            rows_rejected=number,
+            rejected_by_rule={} if rows is None else count_rules(rows, [*self.work.cleaning.rules, MALFORMED]),
+            rows_by_date=rows_by_date,
+            measured=measured,
+            columns_not_loaded=self.work.cleaning.unused,
+            rejected=frozenset() if rows is None else rows,
         )
 
 
@@ -104,7 +146,7 @@ def screen(spark: SparkSession, work: Work) -> Screened:
     from pyspark.sql import functions as f
 
     seen = Observation()
-    rejected = f.col(_REJECTED)
+    rejected = f.col(REJECTED)
     rules = [f.count_if(f.array_contains(rejected, rule)) for rule in (*work.cleaning.rules, MALFORMED)]
     counted = _cleaned(spark, _raw_rows(spark, work), work.cleaning).observe(
         seen,
@@ -123,44 +165,130 @@ def _files_where(condition: Column) -> Column:
     return f.to_json(f.collect_set(f.when(condition, f.col(SOURCE_FILE))))
 
 
-def stage(spark: SparkSession, branch: Branch, work: Work, plan: IngestPlan, *, summary: Mapping[str, str]) -> Tally:
-    """Writes the accepted rows to the branch, after taking out the rows that they replace."""
+def stage(
+    spark: SparkSession,
+    branch: Branch,
+    work: Work,
+    plan: IngestPlan,
+    *,
+    summary: Mapping[str, str],
+    loose: list[str],
+) -> Tally:
+    """Writes the accepted rows to the branch, after taking out the rows that they replace.
+
+    Files that were written and that the branch does not name are added to `loose`: they are the caller's to remove.
+    """
     with translated():
-        screened = screen(spark, work)
         replaced = [item.delivery.date for item in plan.having("replace")]
         if replaced:
             spark.sql(delete_dates(branch.sql, replaced))
-        _append(screened.accepted, branch, work, plan, summary)
         dates = [item.delivery.date for item in plan.work]
-        return screened.tally(
-            rows_by_date=_count_dates(spark, branch, dates), measured=_measure(spark, branch, dates, work.validations)
-        )
+        marked = {**summary, SUMMARY: json.dumps({str(i.delivery.date): i.delivery.content_hash for i in plan.work})}
+        table = load_iceberg(spark, branch.table)
+        carrier = _carrier(table, work)
+        passed: Screened | Packed
+        if carrier is None:
+            passed = screen(spark, work)
+            _append(passed.accepted, branch, work, marked)
+        else:
+            files = _write_all(spark, table, work, carrier)
+            loose += [file.location() for file in files]
+            accepted, rejected = _parted(table, files)
+            _append_files(table, branch, accepted, marked)
+            loose[:] = [file.location() for file in rejected]
+            passed = Packed(unpack(_read_loose(spark, rejected), carrier) if rejected else None, work)
+        counts, measured = _count_dates(spark, branch, dates), _measure(spark, branch, dates, work.validations)
+        return passed.tally(rows_by_date=counts, measured=measured)
+
+
+def packed_rows(spark: SparkSession, work: Work, carrier: str) -> DataFrame:
+    """Every row cleaned and judged, to be written under `file_by_file`."""
+    judged = _cleaned(spark, _raw_rows(spark, work, with_lines=True), work.cleaning)
+    return pack(judged, work.columns, carrier, work.files)
+
+
+def _carrier(table: Any, work: Work) -> str | None:
+    """The column that rejected rows can travel in, where their day has files of its own and nothing needs a value."""
+    if work.placing is not None or _day_of_partition(table) is None:
+        return None
+    fields = table.schema().columns()
+    if any(fields.get(index).isRequired() for index in range(fields.size())):
+        return None
+    return carrier_of(work.cleaning.columns, work.files)
+
+
+def _day_of_partition(table: Any) -> tuple[int, int] | None:
+    """The place in the table's partitions of one that its days alone decide, and its value for `NOWHERE`."""
+    source = table.schema().findField(INGEST_DATE)
+    fields = table.spec().fields()
+    days = (NOWHERE - date(1970, 1, 1)).days
+    values = {"year": NOWHERE.year - 1970, "month": (NOWHERE.year - 1970) * 12, "day": days, "identity": days}
+    for index in range(fields.size()):
+        transform = fields.get(index).transform().toString()
+        if fields.get(index).sourceId() == source.fieldId() and transform in values:
+            return index, values[transform]
+    return None
+
+
+def _write_all(spark: SparkSession, table: Any, work: Work, carrier: str) -> list[Any]:
+    """Files of all rows, accepted and rejected; each task writes its own: no shuffle, as in `_append`."""
+    with file_by_file(spark):
+        rows = _in_order(packed_rows(spark, work, carrier), work)
+        return write_loose(spark, table, rows, {"fanout-enabled": "true", "distribution-mode": "none"})
+
+
+def _parted(table: Any, files: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Files of accepted rows, and those of rejected ones."""
+    place, nowhere = _day_of_partition(table) or (0, 0)
+    parted: tuple[list[Any], list[Any]] = ([], [])
+    for file in files:
+        parted[file.partition().get(place) == nowhere].append(file)
+    return parted
+
+
+def _append_files(table: Any, branch: Branch, files: Sequence[Any], summary: Mapping[str, str]) -> None:
+    append = table.newAppend()
+    for file in files:
+        append.appendFile(file)
+    for key, value in summary.items():
+        append.set(key, value)
+    append.toBranch(branch.name).commit()
+
+
+def _read_loose(spark: SparkSession, files: Sequence[Any]) -> DataFrame:
+    return spark.read.format(files[0].format().toString().lower()).load([file.location() for file in files])
 
 
 def write_rejected(
     spark: SparkSession, table: TableName, work: Work, tally: Tally, *, run_id: str, summary: Mapping[str, str]
 ) -> None:
     """Keeps every rejected row with its run, file, line, broken rules and raw text; clean files are not read again."""
-    from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
     with translated(), file_by_file(spark):
-        unclean = {file: day for file, day in work.files.items() if file.path in tally.unclean}
-        raw = _raw_rows(spark, replace(work, files=unclean), with_lines=True)
-        # Counting parts judging from filtering, which would else judge each row once for every rule it could break.
-        judged = _cleaned(spark, raw, work.cleaning).observe(Observation(), f.count(f.lit(1)).alias("rows"))
-        kept = judged.where(f.col(_REJECTED).isNotNull()).select(
-            f.lit(run_id).alias("run_id"),
-            f.col(INGEST_DATE).alias("ingest_date"),
-            f.col(SOURCE_FILE).alias("source_file"),
-            f.col(SOURCE_LINE).alias("source_line"),
-            f.col(_REJECTED).alias("rules"),
-            f.coalesce(CORRUPT, f.col(_RAW).cast("string")).alias("raw"),
-        )
+        found = _reread(spark, work, tally.rejected) if isinstance(tally.rejected, frozenset) else tally.rejected
+        kept = found.select(f.lit(run_id).alias("run_id"), "*")
         writer = kept.coalesce(spark.sparkContext.defaultParallelism).writeTo(table.sql)
         for key, value in summary.items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.append()
+
+
+def _reread(spark: SparkSession, work: Work, paths: Collection[str]) -> DataFrame:
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    unclean = {file: day for file, day in work.files.items() if file.path in paths}
+    raw = _raw_rows(spark, replace(work, files=unclean), with_lines=True)
+    # Counting parts judging from filtering, which would else judge each row once for every rule it could break.
+    judged = _cleaned(spark, raw, work.cleaning).observe(Observation(), f.count(f.lit(1)).alias("rows"))
+    return judged.where(f.col(REJECTED).isNotNull()).select(
+        f.col(INGEST_DATE).alias("ingest_date"),
+        f.col(SOURCE_FILE).alias("source_file"),
+        f.col(SOURCE_LINE).alias("source_line"),
+        f.col(REJECTED).alias("rules"),
+        raw_text().alias("raw"),
+    )
 
 
 def _raw_rows(spark: SparkSession, work: Work, *, with_lines: bool = False) -> DataFrame:
@@ -178,28 +306,47 @@ def _cleaned(spark: SparkSession, raw: DataFrame, cleaning: Cleaning) -> DataFra
     columns = [f.when(whole, f.col(quote(name))).alias(name) for name in raw.columns if not is_own_name(name)]
     own = [quote(name) for name in raw.columns if is_own_name(name)]
     raw.select(*columns, *own).createOrReplaceTempView("source")
-    judged = f.when(whole, f.col(_REJECTED)).otherwise(f.array(f.lit(MALFORMED)))
-    return spark.sql(cleaning.select).withColumn(_REJECTED, judged)
+    judged = f.when(whole, f.col(REJECTED)).otherwise(f.array(f.lit(MALFORMED)))
+    return spark.sql(cleaning.select).withColumn(REJECTED, judged)
 
 
-def _append(rows: DataFrame, branch: Branch, work: Work, plan: IngestPlan, summary: Mapping[str, str]) -> None:
+def _append(rows: DataFrame, branch: Branch, work: Work, summary: Mapping[str, str]) -> None:
     """Each task writes its own files: no shuffle, which for daily files costs more than it saves.
 
     Rows of a key-range table are brought together by range, and sorted as the table says.
     """
-    from pyspark.sql import functions as f
-
-    hashes = {item.delivery.date.isoformat(): item.delivery.content_hash for item in plan.work}
-    chosen = rows.select(*(quote(name) for name in (*work.columns, INGEST_DATE)))
-    if work.cleaning.order_by:
-        chosen = chosen.sortWithinPartitions(*map(sorted_by, work.cleaning.order_by))
+    chosen = _in_order(rows.select(*(quote(name) for name in (*work.columns, INGEST_DATE))), work)
     if work.placing is None:
         writer = chosen.writeTo(branch.sql).option("fanout-enabled", "true").option("distribution-mode", "none")
     else:
-        writer = chosen.withColumn(RANGE, f.expr(work.placing)).writeTo(branch.sql).option("distribution-mode", "hash")
-    for key, value in {**summary, SUMMARY: json.dumps(hashes)}.items():
+        table = load_iceberg(rows.sparkSession, branch.table)
+        writer = _placed(chosen, work.placing).writeTo(branch.sql).option("fanout-enabled", "false")
+        writer = writer.option("use-table-distribution-and-ordering", "false")
+        writer = writer.option("output-sort-order-id", str(table.sortOrder().orderId()))
+    for key, value in summary.items():
         writer = writer.option(f"snapshot-property.{key}", value)
     writer.append()
+
+
+def _placed(rows: DataFrame, placing: Placing) -> DataFrame:
+    """Rows with their range, each task's in order; the rows of a range go to one task where all tasks have some.
+
+    Iceberg would have them sorted by range first: then Spark compares whole rows, as their first eight bytes, which it
+    compares beforehand, are the same range. And of a single range, one task would do all the work.
+    """
+    from pyspark.sql import functions as f
+
+    conf = rows.sparkSession.conf.get("spark.sql.shuffle.partitions")
+    placed = rows.withColumn(RANGE, f.expr(placing.range))
+    if placing.ranges >= rows.sparkSession.sparkContext.defaultParallelism:
+        placed = placed.repartitionById(min(placing.ranges, int(conf or 1)), f.col(RANGE))
+    order = [sorted_by(item) for item in placing.order]
+    return placed.sortWithinPartitions(*order) if placing.keeps_ranges else placed.sortWithinPartitions(RANGE, *order)
+
+
+def _in_order(rows: DataFrame, work: Work) -> DataFrame:
+    order = work.cleaning.order_by
+    return rows.sortWithinPartitions(*map(sorted_by, order)) if order else rows
 
 
 def sorted_by(item: SortField) -> Column:

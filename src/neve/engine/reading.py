@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from neve.errors import InvalidName
+from neve.errors import InvalidName, InvalidSchema
 from neve.model.dataset import CORRUPT, SourceFormat, is_own_name
 from neve.model.ingest import INGEST_DATE, SourceFile
 from neve.model.names import quote
-from neve.model.types import Field, ListOf, MapOf, Struct, Type, spelled
+from neve.model.types import Field, ListOf, MapOf, Primitive, Struct, Type, spelled
 from neve.sql.columns import parse_type
 
 if TYPE_CHECKING:
@@ -24,23 +26,36 @@ if TYPE_CHECKING:
 SOURCE_FILE, SOURCE_LINE = "_source_file", "_source_line"
 SPLIT_BYTES = 128 * 1024 * 1024
 """Spark's spark.sql.files.maxPartitionBytes: a file from this size on may be read by several tasks."""
-_ROW, _BLOCK = "_neve_row", "_neve_block"
+_ROW, _BLOCK, _URL = "_neve_row", "_neve_block", "_neve_url"
 _PLACE_IN_TASK = (1 << 33) - 1
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./=,@+~-]*")
 
 
-def source_columns(spark: SparkSession, files: Collection[SourceFile], source: SourceFormat) -> dict[str, Type | None]:
-    """The columns that the files have, all together; with the types of those that are nested."""
+@dataclass(frozen=True, slots=True)
+class SourceColumns:
+    """The columns of some files, all together: with the types of those that are nested, and of those of typed files."""
+
+    present: Mapping[str, Type | None]
+    typed: Mapping[str, Primitive]
+
+
+def source_columns(spark: SparkSession, files: Collection[SourceFile], source: SourceFormat) -> SourceColumns:
     found: dict[str, Type | None] = {}
+    typed: dict[str, set[Primitive | None]] = defaultdict(set)
     for members in _groups(files).values():
         if members[0].header is not None:
             columns: dict[str, Type | None] = dict.fromkeys(members[0].header)
+            types: dict[str, Primitive | None] = dict.fromkeys(members[0].header)
         else:
-            fields = _outline(spark, members, source).schema.fields
-            columns = {field.name: _nested_type(field.dataType) for field in fields if field.name != CORRUPT}
+            fields = [field for field in _outline(spark, members, source).schema.fields if field.name != CORRUPT]
+            columns = {field.name: _nested_type(field.dataType) for field in fields}
+            text = members[0].format == "json"
+            types = {field.name: None if text else _simple_type(field.dataType) for field in fields}
         _check_names(columns)
         found |= {name: kind for name, kind in columns.items() if name not in found}
-    return found
+        for name, kind in types.items():
+            typed[name].add(kind)
+    return SourceColumns(found, {name: kind for name, (kind, *more) in typed.items() if kind is not None and not more})
 
 
 def read_rows(
@@ -107,6 +122,15 @@ def _nested_type(kind: DataType) -> Type | None:
     return model_type(kind) if isinstance(kind, ArrayType | MapType | StructType) else None
 
 
+def _simple_type(kind: DataType) -> Primitive | None:
+    """A simple type of Spark in our words; None when there is none for it."""
+    try:
+        found = model_type(kind)
+    except InvalidSchema:
+        return None
+    return found if isinstance(found, Primitive) else None
+
+
 def model_type(kind: DataType) -> Type:
     """A type of Spark in our words."""
     from pyspark.sql.types import ArrayType, MapType, StructType
@@ -154,12 +178,9 @@ def _placed(spark: SparkSession, rows: DataFrame, dates: Mapping[SourceFile, dat
     """Adds where each row came from. The dates travel as a small table beside the rows, one line per file."""
     from pyspark.sql import functions as f
 
-    names = {_url(spark, file.path): (file.path, day) for file, day in dates.items()}
-    places = spark.createDataFrame(
-        [(url, path, day) for url, (path, day) in names.items()],
-        f"_neve_url string, {SOURCE_FILE} string, {INGEST_DATE} date",
-    )
-    rows = rows.withColumn("_neve_url", f.input_file_name())  # `_metadata.file_path` costs a third of a csv scan
+    places = _known_places(spark, dates)
+    named = _short_name(places, len(dates))
+    rows = rows.withColumn(_URL, named(f.input_file_name()))  # `_metadata.file_path` costs a third of a csv scan
     if with_lines:
         rows = rows.withColumn(_BLOCK, f.col("_metadata.file_block_start")).withColumn(
             _ROW, f.monotonically_increasing_id()
@@ -170,7 +191,25 @@ def _placed(spark: SparkSession, rows: DataFrame, dates: Mapping[SourceFile, dat
         rows = rows.withColumn(SOURCE_LINE, f.lit(None).cast("bigint"))
     if CORRUPT not in rows.columns:
         rows = rows.withColumn(CORRUPT, f.lit(None).cast("string"))
-    return rows.join(f.broadcast(places), "_neve_url").drop("_neve_url")
+    return rows.join(f.broadcast(places.withColumn(_URL, named(f.col("url"))).drop("url")), _URL).drop(_URL)
+
+
+def _known_places(spark: SparkSession, dates: Mapping[SourceFile, date]) -> DataFrame:
+    """A small table of files. Spark's own way with Python's values starts a worker of Python for them."""
+    listed = [
+        {"url": _url(spark, file.path), SOURCE_FILE: file.path, INGEST_DATE: day.isoformat()}
+        for file, day in dates.items()
+    ]
+    kind = f"array<struct<url: string, {SOURCE_FILE}: string, {INGEST_DATE}: date>>"
+    return spark.sql(f"SELECT inline(from_json(:files, '{kind}'))", {"files": json.dumps(listed)})
+
+
+def _short_name(places: DataFrame, files: int) -> Callable[[Column], Column]:
+    """What files are joined by, row by row: a number made of their address, unless two of them have the same."""
+    from pyspark.sql import functions as f
+
+    numbers = {row[0] for row in places.select(f.xxhash64("url")).collect()}
+    return f.xxhash64 if len(numbers) == files else lambda url: url
 
 
 def is_whole(files: Iterable[SourceFile]) -> bool:
@@ -207,11 +246,11 @@ def _numbered(rows: DataFrame, first_line: int) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    blocks = rows.groupBy("_neve_url", _BLOCK).agg(f.min(_ROW).alias("first"), f.count(f.lit(1)).alias("rows"))
-    earlier = Window.partitionBy("_neve_url").orderBy(_BLOCK).rowsBetween(Window.unboundedPreceding, -1)
+    blocks = rows.groupBy(_URL, _BLOCK).agg(f.min(_ROW).alias("first"), f.count(f.lit(1)).alias("rows"))
+    earlier = Window.partitionBy(_URL).orderBy(_BLOCK).rowsBetween(Window.unboundedPreceding, -1)
     starts = blocks.withColumn("before", f.coalesce(f.sum("rows").over(earlier), f.lit(0))).drop("rows")
     line: Column = f.col(_ROW) - f.col("first") + f.col("before") + f.lit(first_line)
-    joined = rows.join(f.broadcast(starts), ["_neve_url", _BLOCK])
+    joined = rows.join(f.broadcast(starts), [_URL, _BLOCK])
     return joined.withColumn(SOURCE_LINE, line).drop(_ROW, _BLOCK, "first", "before")
 
 

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from neve.engine.changes.staged import file_json, table_cache
-from neve.engine.classes import json_mapper, named, only, static
+from neve.engine.changes.staged import file_json
+from neve.engine.classes import json_mapper, named, static
 from neve.engine.errors import has_lost, translated
+from neve.engine.loose import write_loose
 from neve.engine.staging import load_iceberg
 from neve.errors import CommitConflict
 from neve.files.puffin import vectors_file
@@ -59,19 +60,10 @@ class RowDelta:
 
         Few are sorted and written by one task; otherwise Spark may compute them twice, to divide them by their order.
         """
-        written = f"neve-rows-{uuid.uuid4()}"
-        tables, coordinator = table_cache(self.spark), only(self._java, f"{_ICEBERG}.spark.FileRewriteCoordinator")
+        chosen = rows.select(*map(quote, self._columns()))
+        options = {"distribution-mode": "none"} if few else {}
         with translated():
-            tables.add(written, self._target)
-            try:
-                chosen = rows.select(*map(quote, self._columns()))
-                writer = (chosen.coalesce(1) if few else chosen).write.format("iceberg").mode("append")
-                (writer.option("distribution-mode", "none") if few else writer).save(written)
-                found = named(self._java, "java.util.ArrayList")(coordinator.fetchNewFiles(self._target, written))
-            finally:
-                coordinator.clearRewrite(self._target, written)
-                tables.remove(written)
-            files = [found.get(index) for index in range(found.size())]
+            files = write_loose(self.spark, self._target, chosen.coalesce(1) if few else chosen, options)
             self._loose += [file.location() for file in files]
             self._rows += files
             return sum(file.recordCount() for file in files)

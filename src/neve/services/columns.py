@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 
-from neve.engine.ingest import Work, columns_of, infer_columns
+from neve.engine.ingest import Placing, Work, columns_of, infer_columns
 from neve.errors import InvalidInput, Refused, Unsupported
 from neve.model.commands import neve
 from neve.model.dataset import Dataset, DatasetColumn
 from neve.model.ingest import INGEST_DATE, FileFormat, SourceFile, is_hidden, rejected_name
+from neve.model.layout import SortField, Transform
 from neve.model.merging import AGGREGATIONS
 from neve.model.names import TableName, quote
 from neve.model.specs import AddColumn, DropColumn, TableSpec
@@ -59,12 +60,14 @@ def fit(
     *,
     evolve: bool,
     keys: Keys | None = None,
+    order: tuple[SortField, ...] = (),
 ) -> Fit:
     """Raises what keeps the files from a table that has the known columns; one that has none takes what they have."""
     spark = context.session.spark
     own = [column for column in known if not is_hidden(column.name)]
     source = (dataset or Dataset(name="as_is")).source
-    present = columns_of(spark, files, source)
+    columns_found = columns_of(spark, files, source)
+    present = columns_found.present
     found = {column: kind for column, kind in present.items() if kind is not None}
     config, nesting = dataset, _Nesting(found=found, wanted={})
     if config is None or not config.columns:
@@ -73,7 +76,8 @@ def fit(
         config = _derived(config, columns, present, nesting)
     if keys is not None:
         config = _keyed(config, keys)
-    cleaning = build_cleaning(config, [_raw_column(column, nesting) for column in present])
+    exact = _exact(config, columns_found.typed)
+    cleaning = build_cleaning(config, [_raw_column(column, nesting, exact) for column in present])
     missing = _missing(name, known, cleaning.columns, nesting, first=not own, evolve=evolve)
     text = Primitive("string")
     work = Work(
@@ -84,7 +88,7 @@ def fit(
         cleaning=cleaning,
         columns=tuple(column.name for column in cleaning.columns),
         validations=build_validations(config, cleaning.columns),
-        placing=None if keys is None else locate(keys.tree, keys.row_keys),
+        placing=None if keys is None else _placing(keys, order),
     )
     return Fit(work, missing, nesting.inside)
 
@@ -95,7 +99,8 @@ def fit_columns(
 ) -> Iterator[Work]:
     """The work of an ingest, with the table ready to take it; columns added for it go again when it fails."""
     facts = context.catalog.facts(name)
-    fitted = fit(context, name, facts.columns, files, dataset, evolve=evolve, keys=keys_of(facts))
+    keys, order = keys_of(facts), tuple(facts.sort_by)
+    fitted = fit(context, name, facts.columns, files, dataset, evolve=evolve, keys=keys, order=order)
     added = [*(AddColumn("", column) for column in fitted.missing), *fitted.inside]
     if added and facts.properties.get(AGGREGATIONS):
         raise Refused(
@@ -155,8 +160,15 @@ def _nest(columns: Sequence[Field], present: Mapping[str, Type | None], formats:
     return _Nesting(found=found, wanted=wanted, inside=tuple(inside))
 
 
-def _raw_column(name: str, nesting: _Nesting) -> str | Field:
-    return Field(name, nesting.wanted[name]) if name in nesting.wanted else name
+def _exact(config: Dataset, typed: Mapping[str, Primitive]) -> Mapping[str, Primitive]:
+    """Columns of typed files that need not go through text: whatever reads them says its own type."""
+    untyped = {(column.source or column.name).casefold() for column in config.columns if column.type is None}
+    return {name: kind for name, kind in typed.items() if name.casefold() not in untyped}
+
+
+def _raw_column(name: str, nesting: _Nesting, exact: Mapping[str, Primitive]) -> str | Field:
+    kind = nesting.wanted.get(name) or exact.get(name)
+    return name if kind is None else Field(name, kind)
 
 
 def _reshaped(nesting: _Nesting, files: Collection[SourceFile]) -> dict[str, str]:
@@ -214,6 +226,18 @@ def _keyed(config: Dataset, keys: Keys) -> Dataset:
         for column in config.columns
     ]
     return config.model_copy(update={"columns": tuple(columns)})
+
+
+def _placing(keys: Keys, order: tuple[SortField, ...]) -> Placing:
+    leaves = keys.tree.leaves
+    first_key_only = all(bound is None for leaf in leaves for bound in (*leaf.low[1:], *leaf.high[1:]))
+    by_first_key = bool(order) and order[0].term == Transform(keys.row_keys[0]) and not order[0].descending
+    return Placing(
+        range=locate(keys.tree, keys.row_keys),
+        ranges=len(leaves),
+        order=order,
+        keeps_ranges=first_key_only and by_first_key,
+    )
 
 
 def _inferred(context: Context, files: Mapping[SourceFile, date], source: object) -> list[Field]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 
 from neve.engine.ingest import Tally, Work, stage, write_rejected
+from neve.engine.loose import removing
 from neve.engine.staging import publish, staged
 from neve.errors import CommitConflict
 from neve.model.commands import neve
@@ -113,9 +114,12 @@ def _stage_and_publish(
 
     spark = fresh_session(context.session.spark)
     summary = {RUN_ID: run.run_id}
-    with staged(spark, request.table, branch_of(run.run_id), base=plan.base_snapshot) as branch:
+    with (
+        staged(spark, request.table, branch_of(run.run_id), base=plan.base_snapshot) as branch,
+        removing(spark, request.table) as loose,
+    ):
         with telling(context, plan):
-            tally = stage(spark, branch, work, plan, summary=summary)
+            tally = stage(spark, branch, work, plan, summary=summary, loose=loose)
         findings = judge(request, work, tally)
         if tally.rows_rejected and first:
             rejected = make_rejected_table(context, request.table)

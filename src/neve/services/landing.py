@@ -5,17 +5,14 @@
 
 from __future__ import annotations
 
-import csv
 import glob
-import gzip
-import hashlib
-import io
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from neve.catalog import Files
 from neve.catalog.files import local_path
@@ -26,6 +23,7 @@ from neve.model.dataset import SourceFormat
 from neve.model.ingest import FileFormat, SourceFile
 from neve.model.progress import progress_line
 from neve.services.context import Context
+from neve.services.inspection import inspect
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo
@@ -46,8 +44,8 @@ _UNFINISHED = (
     *("._copying_", ".inprogress", ".incomplete", ".writing", ".swp", "~"),
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_HEAD = 1024 * 1024
-_BLOCK = 8 * 1024 * 1024
+_READERS = 4
+"""Threads: hashing and unpacking leave Python to the others, and files on S3 are waited for."""
 _TELL_EVERY = 0.5
 _WILDCARD = re.compile(r"[*?\[]")
 
@@ -59,11 +57,17 @@ def find_files(
     found: list[SourceFile] = []
     paths = find_paths(sources, files)
     began = told = time.monotonic()
-    for path in paths:
-        found.append(_describe(path, files, source))
-        if (now := time.monotonic()) - told >= _TELL_EVERY:
-            told = now
-            tell(progress_line("looking at files", len(found), len(paths), seconds=now - began))
+    with ThreadPoolExecutor(_READERS) as pool:
+        work = [pool.submit(inspect, path, format_of(path, source), files, source) for path in paths]
+        try:
+            for item in work:
+                found.append(item.result())
+                if (now := time.monotonic()) - told >= _TELL_EVERY:
+                    told = now
+                    tell(progress_line("looking at files", len(found), len(paths), seconds=now - began))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     return found
 
 
@@ -216,20 +220,6 @@ def _is_data(path: Path, folder: Path) -> bool:
     return not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
 
 
-def _describe(path: str, files: Files, source: SourceFormat) -> SourceFile:
-    kind = format_of(path, source)
-    digest, size = hashlib.sha256(), 0
-    with files.open(path) as stream:
-        while block := stream.read(_BLOCK):
-            digest.update(block)
-            size += len(block)
-    header = None
-    if kind == "csv":
-        with files.open(path) as stream:
-            header = _header(path, _unpack(path, stream), source)
-    return SourceFile(path=path, format=kind, bytes=size, digest=digest.hexdigest(), header=header)
-
-
 def format_of(path: str, source: SourceFormat) -> FileFormat:
     """What the source is said to be, or what a file's name says. Raises InvalidInput when neither tells."""
     if source.format is not None:
@@ -243,26 +233,3 @@ def format_of(path: str, source: SourceFormat) -> FileFormat:
             f"{path}: cannot tell the format from the name", hint=f"known endings: {', '.join(_FORMATS)}, also with .gz"
         )
     return kind
-
-
-def _header(path: str, head: bytes, source: SourceFormat) -> tuple[str, ...]:
-    """The column names of a csv file: its first line, or `_c0`, `_c1`… when it has none."""
-    text = head.decode(source.encoding or "utf-8-sig", errors="replace")
-    delimiter = source.delimiter or ("\t" if ".tsv" in path.lower() else ",")
-    row = next(csv.reader(io.StringIO(text), delimiter=delimiter, quotechar=source.quote or '"'), [])
-    if source.header is False:
-        return tuple(f"_c{index}" for index in range(len(row)))
-    names = tuple(name.strip() for name in row)
-    if len({name.lower() for name in names}) != len(names) or not all(names):
-        raise InvalidInput(
-            f"{path}: its first line is no header: {', '.join(row[:5])}", hint="set source.header: false"
-        )
-    return names
-
-
-def _unpack(path: str, stream: BinaryIO) -> bytes:
-    """The first part of a file's text; a header is no longer than that."""
-    if path.lower().endswith(".gz"):
-        with gzip.open(stream) as unpacked:
-            return unpacked.read(_HEAD)
-    return stream.read(_HEAD)

@@ -44,7 +44,14 @@ WITH inputs AS (
       ) AS INT)
     ) AS `_neve_as_short_id`,
     IF(
-      `_neve_in_day` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\\.0+)?)?Z?)?\\s*$',
+      (
+        LENGTH(`_neve_in_day`) = 10
+        AND SUBSTRING(`_neve_in_day`, 5, 1) = '-'
+        AND SUBSTRING(`_neve_in_day`, 8, 1) = '-'
+        AND SUBSTRING(`_neve_in_day`, 10, 1) BETWEEN '0' AND '9'
+        AND TRY_CAST(`_neve_in_day` AS DATE) >= CAST('0001-01-01' AS DATE)
+      )
+      OR `_neve_in_day` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\\.0+)?)?Z?)?\\s*$',
       TRY_CAST(`_neve_in_day` AS DATE),
       NULL
     ) AS `_neve_as_day`

@@ -90,7 +90,14 @@ WITH inputs AS (
       NULL
     ) AS `_neve_as_f`,
     IF(
-      `_neve_in_g` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\\.0+)?)?Z?)?\\s*$',
+      (
+        LENGTH(`_neve_in_g`) = 10
+        AND SUBSTRING(`_neve_in_g`, 5, 1) = '-'
+        AND SUBSTRING(`_neve_in_g`, 8, 1) = '-'
+        AND SUBSTRING(`_neve_in_g`, 10, 1) BETWEEN '0' AND '9'
+        AND TRY_CAST(`_neve_in_g` AS DATE) >= CAST('0001-01-01' AS DATE)
+      )
+      OR `_neve_in_g` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\\.0+)?)?Z?)?\\s*$',
       TRY_CAST(`_neve_in_g` AS DATE),
       NULL
     ) AS `_neve_as_g`,

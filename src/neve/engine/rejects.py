@@ -1,0 +1,110 @@
+"""Rejected rows in the pass that writes the accepted ones: they travel in the table's own columns.
+
+Reading files a second time to keep their rejected rows cost nearly as much as loading them. Instead a rejected row goes
+to the day `NOWHERE`, whose rows lie in files of their own, and says in one text column where it came from, what it
+broke and what it was. These files are read, and removed; no table ever names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+
+from neve.engine.reading import SOURCE_FILE, SOURCE_LINE, is_whole
+from neve.model.dataset import CORRUPT
+from neve.model.ingest import INGEST_DATE, SourceFile
+from neve.model.names import quote
+from neve.model.types import Field, Primitive
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+NOWHERE = date(1, 1, 1)
+REJECTED, RAW = "_neve_rejected", "_neve_raw"
+_HEAD = "ingest_date date, source_file string, source_line bigint, rules array<string>"
+_TEXT = Primitive("string")
+_TASK_BYTES = 128 * 1024 * 1024
+_OPENING_BYTES = 4 * 1024 * 1024
+"""What opening a file counts as, as in Spark's own packing of small files into tasks."""
+
+
+def carrier_of(columns: Sequence[Field], files: Mapping[SourceFile, date]) -> str | None:
+    """The column that rejected rows can travel in; None when the files have to be read again for them.
+
+    A row's line is its place in its file, so each file must be read by one task.
+    """
+    if not is_whole(files) or min(files.values()) <= NOWHERE:
+        return None
+    return next((column.name for column in columns if column.type == _TEXT), None)
+
+
+def pack(judged: DataFrame, columns: Sequence[str], carrier: str, files: Mapping[SourceFile, date]) -> DataFrame:
+    """All rows in the table's columns: accepted ones as they are, rejected ones as the value of one column.
+
+    Each file is read by itself, and as many are written by one task as Spark would have read by one.
+    """
+    from pyspark.sql import functions as f
+
+    accepted = f.col(REJECTED).isNull()
+    packed = _packed()
+
+    def held(name: str) -> Column:
+        column = f.col(quote(name))
+        return (f.when(accepted, column).otherwise(packed) if name == carrier else f.when(accepted, column)).alias(name)
+
+    nowhere = f.lit(NOWHERE.isoformat()).cast("date")  # Java's own dates of that time are those of another calendar
+    day = f.when(accepted, f.col(INGEST_DATE)).otherwise(nowhere).alias(INGEST_DATE)
+    tasks = task_count(files, judged.sparkSession.sparkContext.defaultParallelism)
+    return judged.select(*map(held, columns), day).coalesce(tasks)
+
+
+def unpack(packed: DataFrame, carrier: str) -> DataFrame:
+    """The rejected rows: the day and the file they came from, their line, the rules they broke, and their text."""
+    from pyspark.sql import functions as f
+
+    whole = f.col(quote(carrier))
+    head = f.substring_index(whole, "\n", 1)
+    parted = packed.select(
+        f.from_json(head, _HEAD).alias("head"), f.substring(whole, f.length(head) + 2, f.length(whole)).alias("raw")
+    )
+    return parted.select("head.*", "raw")
+
+
+def count_rules(rejected: DataFrame, rules: Sequence[str]) -> dict[str, int]:
+    """How many rows broke each rule, in the order of the rules; those that none broke are left out."""
+    from pyspark.sql import functions as f
+
+    counted = rejected.select(f.explode("rules").alias("rule")).groupBy("rule").count().collect()
+    found: dict[str, int] = {row[0]: row[1] for row in counted}
+    return {rule: found[rule] for rule in rules if rule in found}
+
+
+def raw_text() -> Column:
+    """A rejected row as it was: the line, where it was none, else the row as JSON."""
+    from pyspark.sql import functions as f
+
+    return f.coalesce(CORRUPT, f.col(RAW).cast("string"))
+
+
+def _packed() -> Column:
+    """A line of JSON, and the raw text after it, which is too long for JSON when it is very long."""
+    from pyspark.sql import functions as f
+
+    head = f.struct(
+        f.col(INGEST_DATE).alias("ingest_date"),
+        f.col(SOURCE_FILE).alias("source_file"),
+        f.col(SOURCE_LINE).alias("source_line"),
+        f.col(REJECTED).alias("rules"),
+    )
+    return f.concat(f.to_json(head), f.lit("\n"), raw_text())
+
+
+def task_count(files: Collection[SourceFile], cores: int) -> int:
+    """How many tasks Spark would read small files by: as many as there are cores, or more where there is more to read.
+
+    >>> task_count([], 2), task_count([SourceFile(path="a", format="csv", bytes=1, digest="")] * 300, 2)
+    (1, 10)
+    """
+    whole = sum(file.bytes + _OPENING_BYTES for file in files)
+    return max(1, min(len(files), max(cores, -(-whole // _TASK_BYTES))))
