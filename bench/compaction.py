@@ -6,7 +6,8 @@ Every tool starts from the same snapshot of one table (format 3, ten columns, zs
 other; each piece runs `--turns` times and the best counts. DuckDB reads the same files and writes one Parquet file,
 without any table. Delta has a session of its own (bench/delta.py), and the same files as a table without partitions.
 Queries ask the snapshots before and after in turn, so that all have the same warm Spark. `--writer` goes on with a
-writer that commits each second. `--kb` is about: the table printed says what came of it.
+writer that commits each second; `--peers none` leaves DuckDB and Delta out. `--kb` is about: the table printed says
+what came of it.
 Prints a table and adds to bench/results/compaction.json. Compare ratios, not seconds.
 """
 
@@ -74,6 +75,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--writer", action="store_true")
+    parser.add_argument("--peers", choices=("all", "none"), default="all", help="none: without DuckDB and Delta")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="neve-bench-") as scratch, Lake.create(Path(scratch) / "lake") as lake:
         figures = Bench(lake, given).run()
@@ -115,8 +117,9 @@ class Bench:
         self._add("rewrite_data_files", theirs, theirs / ours, self._layout())
         self._ask(made)
         self._reset()
-        self._duckdb(ours)
-        self._delta(ours)
+        if self.given.peers == "all":
+            self._duckdb(ours)
+            self._delta(ours)
         if self.given.writer:
             self._beside_a_writer()
         return self.figures
