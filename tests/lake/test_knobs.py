@@ -19,11 +19,13 @@ from tests.lake.lakes import append, facts, make
 from neve.errors import StalePlan
 from neve.lake import Lake
 from neve.model.rewrites import RewriteReceipt
-from neve.plan.agenda import Agenda
+from neve.model.work import Claim
+from neve.plan.agenda import Agenda, Job
 from neve.services.context import Context
 from neve.services.operations.counting import SmallFiles
 from neve.services.rewrites.looking import RewriteRequest
 from neve.services.worker import jobs
+from neve.services.worker.jobs import Hands
 from neve.services.worker.worker import Worker
 
 Reopen = Callable[..., Lake]
@@ -167,6 +169,29 @@ def test_retention_orphan_age(reopened: Reopen) -> None:
     os.utime(lost, (moment, moment))
     found = {age: reopened(retention__orphan_age=age).table("t").orphans().files for age in ("2d", "4d")}
     assert found == {"2d": 1, "4d": 0}
+
+
+def test_worker_lease_is_that_of_claims_and_of_their_renewal(reopened: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = reopened(worker__lease="2s")
+    seen: list[Claim] = []
+
+    def held() -> Claim:
+        (claim,) = lake._context.store.claims.held().values()
+        return claim
+
+    def compact(_: Hands, job: Job) -> None:
+        seen.append(held())
+        until = time.monotonic() + 10
+        while held() == seen[0] and time.monotonic() < until:
+            time.sleep(0.02)
+        seen.append(held())
+        raise StalePlan(f"enough is known of {job.table}")
+
+    monkeypatch.setattr("neve.services.worker.worker.JOBS", {"compact": compact})
+    assert [outcome.state for outcome in lake.worker(tables=["t"]).tick()] == ["conflict"]
+    until = [(claim.expires_at - claim.claimed_at).total_seconds() for claim in seen]
+    assert until[0] == 2
+    assert 2 < until[1] < 10, "renewed every quarter of it, for as long again"
 
 
 def test_worker_slots_lease_and_poll(reopened: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
