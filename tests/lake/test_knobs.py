@@ -171,6 +171,14 @@ def test_retention_orphan_age(reopened: Reopen) -> None:
     assert found == {"2d": 1, "4d": 0}
 
 
+def test_trash_keep(reopened: Reopen) -> None:
+    lake = reopened(trash__keep="3d")
+    make(lake, "gone")
+    lake.table("gone").drop()
+    (row,) = lake._context.store.trash.list()
+    assert row.purge_after - row.deleted_at == timedelta(days=3)
+
+
 def test_worker_lease_is_that_of_claims_and_of_their_renewal(reopened: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = reopened(worker__lease="2s")
     seen: list[Claim] = []
