@@ -18,11 +18,13 @@ from tests.lake.lakes import append, facts, make
 
 from neve.errors import StalePlan
 from neve.lake import Lake
+from neve.model.names import TableName
 from neve.model.rewrites import RewriteReceipt
 from neve.model.work import Claim
 from neve.plan.agenda import Agenda, Job
 from neve.services.context import Context
 from neve.services.operations.counting import SmallFiles
+from neve.services.rewrites.compaction import compact_table
 from neve.services.rewrites.looking import RewriteRequest
 from neve.services.worker import jobs
 from neve.services.worker.jobs import Hands
@@ -137,6 +139,21 @@ def test_compaction_max_files_per_compaction_and_quiet_partitions_are_the_worker
         assert [outcome.state for outcome in lake.worker(tables=["t"]).tick()] == ["conflict"]
     assert [request.max_files for request in asked] == [3, 7, 100]
     assert {request.quiet for request in asked} == {timedelta(minutes=1)}
+
+
+def test_partitions_that_were_written_to_just_now_wait_where_spark_has_to_work(
+    reopened: Reopen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = reopened()
+    make(lake, "hot", rows=1)
+    append(lake, "hot", [{"id": 1, "v": "x"}])
+    words: dict[str, Any] = {"strategy": "sort", "by": ("id",), "dry_run": True}
+    request = RewriteRequest(table=TableName.parse("hot"), quiet=timedelta(minutes=1), **words)
+    now = compact_table(lake._context, request)
+    assert (now.files_compacted, [left.reason.code for left in now.left]) == (0, ["hot"])
+    at = lake._context.clock() + timedelta(minutes=2)
+    monkeypatch.setattr(lake._context, "clock", lambda: at)
+    assert compact_table(lake._context, request).files_compacted == 2
 
 
 def test_compaction_opportunistic_check_interval(reopened: Reopen) -> None:
