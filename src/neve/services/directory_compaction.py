@@ -125,6 +125,8 @@ def _make(
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         staged = {item: change.stage(f"{number}.parquet") for number, item in enumerate(copied)}
         for copy in pool.map(lambda item: _copy(dataset, item, staged[item], change.run_id), copied):
+            if work.context is not None:
+                work.context.watch.check()
             made.files.append(copy)
             done += copy[0].bytes
             work.tell(progress_line("copying row groups", done, total, seconds=time.monotonic() - began, bytes=True))
