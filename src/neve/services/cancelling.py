@@ -1,8 +1,9 @@
 """Ending a run from elsewhere: it is asked to in the state database, and its own process watches for that.
 
 One thread of a process looks for all its runs, once a second while there are any, and cancels the Spark jobs of those
-that are to end until they have; work without Spark looks up between two pieces (`Watch.check`). What was not committed
-is cleared up as after any other failure, by the code that would have gone on.
+that are to end until they have. Compaction without Spark looks up between two files (`Watch.check`); what takes a few
+seconds only is let be. What was not committed is cleared up as after any other failure, by the code that would have
+gone on.
 """
 
 from __future__ import annotations
