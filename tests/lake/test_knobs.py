@@ -99,6 +99,24 @@ def test_compaction_enabled_is_of_the_schedule_and_not_of_the_command(reopened: 
     assert lake.table("t").compact(dry_run=True).files_compacted == 3
 
 
+def test_options_of_compact(reopened: Reopen) -> None:
+    """Each changes the plan of three small files of one size, of which four are needed where that is said."""
+    needs_four = reopened(compaction__min_files_to_compact=4)
+    lake = reopened()
+
+    def planned(lake: Lake, **asked: Any) -> int:
+        found: int = lake.table("t").compact(dry_run=True, **asked).files_compacted
+        return found
+
+    assert planned(lake) == 3
+    assert planned(lake, strategy="size-ratio") == 0, "two others are not three times the largest"
+    assert planned(lake, max_files=2) == 2
+    assert planned(lake, target_file_size="1MB") == 0
+    assert (planned(needs_four), planned(needs_four, force=True)) == (0, 3)
+    assert planned(needs_four, strategy="sort", by=["id"]) == 3, "a sort takes the whole partition"
+    assert planned(needs_four, strategy="zorder", by=["id", "v"]) == 3
+
+
 def test_write_target_file_size_mb_is_that_of_tables_without_their_own(reopened: Reopen) -> None:
     lakes = [reopened(), reopened(write__target_file_size_mb=1)]
 
