@@ -25,7 +25,7 @@ _GROUPS = {
     "": "status schedule sql compact",
     "namespace": "create list drop",
     "table": "create list show status health history files partitions properties set unset rename delete undelete trash"
-    " online offline tag rollback compact",
+    " online offline tag rollback compact get split",
     "dynamic": "create validate list show alter suspend resume refresh explain history graph drop",
     "runs": "list show cancel",
 }
