@@ -6,8 +6,10 @@ Every tool starts from the same snapshot of one table (format 3, ten columns, zs
 other; each piece runs `--turns` times and the best counts. DuckDB reads the same files and writes one Parquet file,
 without any table. Delta has a session of its own (bench/delta.py), and the same files as a table without partitions.
 Queries ask the snapshots before and after in turn, so that all have the same warm Spark. `--writer` goes on with a
-writer that commits each second. `--kb` is about: the table printed says what came of it.
-Prints a table and adds to bench/results/compaction.json. Compare ratios, not seconds.
+writer that commits each second; `--peers none` leaves DuckDB and Delta out. `--kb` is about: the table printed says
+what came of it.
+Prints a table and adds to bench/results/compaction.json. Compare ratios, not seconds; on a busy machine those of CPU
+time, as the one with more threads gets more of it there.
 """
 
 from __future__ import annotations
@@ -74,6 +76,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--writer", action="store_true")
+    parser.add_argument("--peers", choices=("all", "none"), default="all", help="none: without DuckDB and Delta")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="neve-bench-") as scratch, Lake.create(Path(scratch) / "lake") as lake:
         figures = Bench(lake, given).run()
@@ -92,6 +95,8 @@ class Bench:
     def __init__(self, lake: Lake, given: argparse.Namespace) -> None:
         self.lake, self.given = lake, given
         self.figures: list[Figure] = []
+        self.cpu: dict[str, float] = {}
+        self._java = int(lake.spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
         self._warm_up()
         self.table = self._make("t", given.files, given.kb, given.partitions)
         self.base = self.table.history()[0].snapshot
@@ -109,14 +114,18 @@ class Bench:
         if self._content() != content:
             raise SystemExit("rows, or their lineage, are not what they were")
         made = {"before": self.base, "after neve compact": self.table.history()[0].snapshot}
-        self._add("neve compact", ours, 1.0, f"{self._layout()}; {_shares(spent, ours)}")
+        cpu = self.cpu["neve compact"]
+        self._add("neve compact", ours, 1.0, f"{self._layout()}; {_shares(spent, ours)}; {cpu:.1f} s of CPU")
         theirs = self._measure("rewrite_data_files", self._iceberg)
         made["after rewrite_data_files"] = self.table.history()[0].snapshot
-        self._add("rewrite_data_files", theirs, theirs / ours, self._layout())
+        used = self.cpu["rewrite_data_files"]
+        told = f"{self._layout()}; {used:.1f} s of CPU, {used / cpu:.1f} times ours"
+        self._add("rewrite_data_files", theirs, theirs / ours, told)
         self._ask(made)
         self._reset()
-        self._duckdb(ours)
-        self._delta(ours)
+        if self.given.peers == "all":
+            self._duckdb(ours)
+            self._delta(ours)
         if self.given.writer:
             self._beside_a_writer()
         return self.figures
@@ -253,9 +262,18 @@ class Bench:
         best = float("inf")
         for _ in range(self.given.turns):
             self._reset()
-            best = min(best, _seconds(work))
-            print(f"  {what}: {best:.2f} s", flush=True)
+            before = self._cpu()
+            took = _seconds(work)
+            used = self._cpu() - before
+            self.cpu[what] = min(self.cpu.get(what, used), used)
+            best = min(best, took)
+            print(f"  {what}: {took:.2f} s, {used:.1f} s of CPU", flush=True)
         return best
+
+    def _cpu(self) -> float:
+        """Seconds that this process and Spark's have worked so far, on all cores."""
+        fields = Path(f"/proc/{self._java}/stat").read_text().rpartition(")")[2].split()
+        return time.process_time() + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def _content(self) -> Any:
         lineage = "SELECT *, _row_id AS r, _last_updated_sequence_number AS q FROM t"

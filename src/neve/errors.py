@@ -37,6 +37,7 @@ Each class fixes a machine `code`, the CLI's exit code and the HTTP status; each
     │  ├─ JobFailed
     │  │  └─ FileGone                    a file that it was to read is not there
     │  └─ TimedOut             1 · 504   it took longer than it was given
+    ├─ Cancelled               1 · 409   somebody ended the run
     ├─ RefreshFailed           1 · 500   tables of a round of refreshes failed
     ├─ WorkFailed              1 · 500   scheduled work failed
     ├─ Unreachable             1 · 503   a service elsewhere does not answer
@@ -225,6 +226,11 @@ class FileGone(JobFailed):
 class TimedOut(EngineError):
     code = "timed_out"
     http_status = 504
+
+
+class Cancelled(NeveError):
+    code = "cancelled"
+    http_status = 409
 
 
 class RefreshFailed(NeveError):

@@ -138,3 +138,20 @@ def test_list_is_newest_first_and_filtered(store: Store) -> None:
     assert store.runs.list(table="t1", kind="compact", state="running") == (runs[1],)
     assert store.runs.list(state="cancelled") == ()
     assert store.runs.unfinished() == (runs[1], runs[3])
+
+
+def test_a_run_is_asked_to_end_once_and_only_while_it_runs(store: Store) -> None:
+    runs = [make_run(), make_run()]
+    for run in runs:
+        store.runs.start(run)
+    assert store.runs.asked_to_end() == ()
+    store.runs.ask_to_end(runs[0].run_id, NOW)
+    store.runs.ask_to_end(runs[0].run_id, NOW + MINUTE)
+    assert store.runs.asked_to_end() == (runs[0].run_id,)
+    assert store.runs.get(runs[0].run_id) == runs[0], "it goes on until its process has heard"
+    store.runs.finish(runs[0].run_id, state="cancelled", finished_at=NOW)
+    assert store.runs.asked_to_end() == ()
+    with pytest.raises(Conflict, match="already ended: cancelled"):
+        store.runs.ask_to_end(runs[0].run_id, NOW)
+    with pytest.raises(RunNotFound):
+        store.runs.ask_to_end(make_run().run_id, NOW)

@@ -12,7 +12,7 @@ import pytest
 from tests.lake.lakes import Cli, make
 from tests.lake.landing import World
 
-from neve.errors import InvalidInput, LeaseHeld, NotFound, Refused, SparkUnavailable, TableNotFound
+from neve.errors import Cancelled, InvalidInput, LeaseHeld, NotFound, Refused, SparkUnavailable, TableNotFound
 from neve.lake import Lake
 from neve.services import batching
 from neve.services.leases import TTL, leased
@@ -156,6 +156,17 @@ def test_a_failure_that_is_nobodys_file_is_tried_once_and_all_stays(world: World
     (outcome,) = world.batch()
     assert (outcome.state, len(outcome.dates)) == ("failed", 4)
     assert len(world.pending()) == 4
+
+
+def test_a_cancelled_load_is_not_tried_in_halves_and_all_stays(world: World) -> None:
+    for number in range(4):
+        world.submit(world.write(f"{number}.csv", "id\n1"), day=f"2024-01-0{number + 1}")
+    world.table.error = Cancelled("the run was cancelled")
+    with pytest.raises(Cancelled):
+        world.batch()
+    assert len(world.pending()) == 4
+    world.table.error = None
+    assert [outcome.state for outcome in world.batch()] == ["loaded"]
 
 
 def test_one_process_at_a_time_makes_batches(world: World) -> None:

@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.lake.lakes import Cli
+from tests.lake.serving import serving
 
 from neve.catalog.rows import CatalogRows
 from neve.errors import CommitConflict, ConfigError, InvalidInput, InvalidSchema, StalePlan
+from neve.http import create_app
 from neve.lake import Lake, LakeTable
 from neve.model.names import TableName
 from neve.model.runs import Run, new_run_id
@@ -241,12 +243,54 @@ def test_a_process_that_died_while_it_divided_a_range_is_settled_by_the_tree(
     assert lake.runs.show(run.run_id).state == ("succeeded" if made else "failed")
 
 
+def test_case_11_an_offline_table_is_not_divided(lake: Lake, table: LakeTable) -> None:
+    def planned() -> dict[str, str]:
+        return {row.action: row.reason.code for row in lake.schedule()}
+
+    assert planned() == {"compact": "few_small_files", "split": "small_ranges"}
+    table.offline()
+    assert planned() == {"compact": "offline", "split": "offline"}
+
+
 def test_an_empty_table_has_nothing_to_divide_or_to_read(table: LakeTable, cli: Cli) -> None:
     said = json.loads(cli("table", "split", "t", "-o", "json").out)
     assert (said["reason"]["code"], said["ranges"]) == ("nothing_to_do", [])
     said = json.loads(cli("table", "get", "t", "--key", "a", "--range", "b,1", "c,2", "--explain", "-o", "json").out)
     assert said["regions"] == ["['a', 'a'] and [, )", "['b', 'c') and [1, 2)"]
     assert (said["files"], said["ranges"]) == (0, [])
+    said = json.loads(cli("table", "get", "t", "--range", "b", "", "--range", "", "c,2", "--explain", "-o", "json").out)
+    assert said["regions"] == ["['b', ) and [, )", "[, 'c') and [, 2)"]
+
+
+def test_a_service_explains_and_divides_with_the_words_of_the_command_line(
+    lake: Lake, table: LakeTable, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake, "warm_up", lambda: None)
+    with serving(create_app(lake)) as client:
+        there = ["--server", f"http://127.0.0.1:{client.port}", "-o", "json"]
+        words = ["table", "get", "t", "--key", "a", "--range", "b,1", "c,2", "--include-high", "--explain"]
+        asked = {"keys": ["a"], "ranges": [["b,1", ["c", 2]]], "include_high": True}
+        near = cli(*words, "-o", "json").out
+        assert cli(*words, *there).out == near
+        assert client.post("/api/v1/tables/t/get/explain", asked).json == json.loads(near)
+        wrong: list[tuple[dict[str, object], str]] = [
+            ({}, "which keys?"),
+            ({"keys": [["a", 1, 2]]}, "3 values"),
+            ({"keys": ["a"], "exclude_low": True}, "exclude_low and include_high are for ranges"),
+            ({"keys": [True]}, "keys"),
+            ({"keys": [["a", 1.5]]}, "keys"),
+        ]
+        for body, told in wrong:
+            found = client.post("/api/v1/tables/t/get/explain", body)
+            assert (found.status, told in found.text) == (422, True), found.text
+        words = ["table", "split", "t", "--range", "3", "--at", "b"]
+        dry = [json.loads(cli(*words, "--dry-run", *end).out) for end in (["-o", "json"], there)]
+        for said in dry:
+            said.pop("duration_ms")
+        assert dry[0] == dry[1]
+        assert json.loads(cli("table", "split", "t", *there).out)["reason"]["code"] == "nothing_to_do"
+        assert client.post("/api/v1/tables/t/split", {"ranges": 3}).status == 422
+    assert table.export_splits() == POINTS
 
 
 @pytest.mark.parametrize(

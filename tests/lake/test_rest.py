@@ -279,9 +279,15 @@ def test_role_and_tenant_of_every_route(client: Client, lake: Lake, monkeypatch:
             found = problem(client.ask(route.verb, path, **more, Authorization=header(key)))
             assert found == ((422, "invalid_input") if may else (403, "forbidden")), (role, path)
     changing = [route for route in ROUTES if route.verb != "GET" and route.role == "reader"]
-    assert {route.path for route in changing} == {"/sql", "/dynamic/validate"}  # which change nothing
+    reading = {"/sql", "/dynamic/validate", "/tables/{table}/get", "/tables/{table}/get/explain"}
+    assert {route.path for route in changing} == reading
     row = lake.keys.audit(limit=1)[0]
-    assert (row.action, row.target, row.status, row.code) == ("GET /runs/{run}", "run", 422, "invalid_input")
+    assert (row.action, row.target, row.status, row.code) == (
+        "POST /runs/{run}/cancel",
+        "run",
+        422,
+        "invalid_input",
+    )
     assert problem(client.get(f"{API}/runs/x/events")) == (401, "unauthorized")
 
 

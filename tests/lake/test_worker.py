@@ -26,13 +26,14 @@ from neve.model.names import TableName
 from neve.model.refresh import RefreshReceipt
 from neve.model.results import Reason
 from neve.model.runs import new_run_id
-from neve.model.work import JobOutcome
+from neve.model.work import JobOutcome, SetbackRecord
 from neve.observe.log import Event
 from neve.plan.agenda import FAILURES, Job
 from neve.plan.backoff import pause
 from neve.plan.lag import REST
 from neve.services.dynamic.definitions import FRONTIER
 from neve.services.worker import jobs, worker
+from neve.services.worker.alerting import Alarm
 from neve.services.worker.failures import note_failure
 from neve.services.worker.jobs import Done, Hands
 
@@ -485,6 +486,43 @@ def test_alerts_are_told_once_by_webhook_and_command(
     assert "it broke" in str(next(alert["detail"] for alert in receiver.heard if alert["event"] == "failures"))
     noted = [json.loads(line)["event"] for line in note.read_text().splitlines()]
     assert sorted(noted) == ["failures", "late"]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "told"),
+    [((0, 7), False), ((0, 7, 15), True), ((0, 7, 15.1), False), ((0, 7, 15.1, 22), True), ((0, 20, 40, 60), False)],
+)
+def test_three_failures_in_a_quarter_of_an_hour_are_told(
+    lake: Lake, clock: Clock, minutes: tuple[float, ...], told: bool
+) -> None:
+    heard: list[str] = []
+    alarm = Alarm(lake._context, lambda name, **_: heard.append(name))
+    setback = SetbackRecord(
+        table_uuid="u",
+        action="refresh",
+        table_name="default.d",
+        failures=len(minutes),
+        failed_at=tuple((clock.now + minute * MINUTE).isoformat() for minute in minutes),
+        retry_at=clock.now,
+        error_code="job_failed",
+        error_message="it broke",
+    )
+    alarm.failed(setback)
+    alarm.failed(setback)
+    alarm.close()
+    assert heard == (["alert"] if told else [])
+
+
+def test_late_is_beyond_twice_the_lag(lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    table_with(lake, "d", lag="5m", moved=True)
+    deed(monkeypatch, lambda hands, job: hands.tell(Done(table=job.table, state="conflict")))
+    at = lake.dynamic.list()[0].data_timestamp
+    assert at is not None
+    events: list[Event] = []
+    for moment, told in ((at + 10 * MINUTE, 0), (at + 10 * MINUTE + timedelta(seconds=1), 1)):
+        clock.now = moment
+        lake.worker(log=events.append).tick()
+        assert len([event for event in events if event.name == "alert"]) == told
 
 
 def test_a_refresh_that_turns_full_is_told(lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,33 @@ def test_rows_and_runs(
         as_of = {"sql": f"SELECT count(*) AS n FROM {name}", "as_of": str(first)}
         assert client.post(f"{API}/sql", as_of).json == {"n": 2}
 
+        spark_lake.tables.create(
+            f"{place}.keyed", "k string not null, n int not null", row_keys=["k", "n"], split_points="m\n"
+        )
+        keyed = spark_lake.table(f"{place}.keyed")
+        rows = "('a', 1), ('a,b', 2), ('m', 1), ('m', 3), ('z', 9)"
+        spark_lake.sql(f"INSERT INTO {keyed.name.sql} (k, n) VALUES {rows}", write=True)
+        address = f"http://127.0.0.1:{client.port}"
+        remote = Remote(address).table(f"{place}.keyed")
+        asks: list[tuple[list[str], dict[str, object]]] = [
+            (["--key", "a", "--key", "m,3"], {"keys": ["a", ["m", 3]]}),
+            (["--range", "b", "", "--limit", "2"], {"ranges": [["b", None]], "limit": 2}),
+            (
+                ["--range", "a", "m", "--exclude-low", "--include-high"],
+                {"ranges": [["a", ["m"]]], "exclude_low": True, "include_high": True},
+            ),
+        ]
+        for words, asked in asks:
+            near = cli("table", "get", f"{place}.keyed", *words, "-o", "jsonl")[1]
+            assert client.post(f"{API}/tables/{place}.keyed/get", asked).text == near != ""
+            assert cli("table", "get", f"{place}.keyed", *words, "-o", "jsonl", "--server", address)[1] == near
+        assert [*remote.get("a,b", ["m", 1])] == [{"k": "a,b", "n": 2}, {"k": "m", "n": 1}]
+        assert [row["k"] for row in remote.range("m", with_low=False)] == ["z"]
+        assert client.post(f"{API}/tables/{place}.keyed/get", {"keys": [["m", 1.5]]}).status == 422
+        divided = remote.split(2, at="p")
+        assert (divided.ranges[0].split_at, divided.files_moved) == ("p", 1)
+        assert keyed.export_splits() == "m\np\n"
+
         declared = f"CREATE DYNAMIC TABLE {place}.d TARGET_LAG = '1 hour' AS SELECT id FROM {name} WHERE id > 1"
         made = ended(client, client.post(f"{API}/dynamic", {"sql": declared}))
         assert [row["action"] for row in made["result"]["answer"]] == ["create", "refresh"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from neve.cli.options import open_lake, open_remote, options, read_text, say
 from neve.cli.render import emit, emit_stream
@@ -87,11 +87,15 @@ def run_sql(text: str | None, *, file: Path | None, write: bool, as_of: str | No
 
 
 def _emit_remote(text: str, *, write: bool, as_of: str | None, limit: int | None) -> None:
-    """The rows that a service answers with; their names come with the first of them."""
     if write:
         raise Unsupported("a service takes SQL that reads", hint="do it on its machine, and leave --server out")
+    emit_rows(lambda most: open_remote().rows(text, as_of=as_of, limit=most), limit=limit)
+
+
+def emit_rows(ask: Callable[[int | None], Iterator[dict[str, Any]]], *, limit: int | None) -> None:
+    """Rows that a service answers with, of which at most so many are asked for; their names come with the first."""
     shown = SHOWN_ROWS if limit is None and options.output == "table" else None
-    rows = open_remote().rows(text, as_of=as_of, limit=limit if shown is None else shown + 1)
+    rows = ask(limit if shown is None else shown + 1)
     first = next(rows, None)
     found = rows if first is None else chain([first], rows)
     emit_stream([*(first or {})], (list(row.values()) for row in found), shown=shown)

@@ -25,9 +25,9 @@ _GROUPS = {
     "": "status schedule sql compact",
     "namespace": "create list drop",
     "table": "create list show status health history files partitions properties set unset rename delete undelete trash"
-    " online offline tag rollback compact",
+    " online offline tag rollback compact get split",
     "dynamic": "create validate list show alter suspend resume refresh explain history graph drop",
-    "runs": "list show",
+    "runs": "list show cancel",
 }
 REMOTE = frozenset(f"{group} {name}".strip() for group, names in _GROUPS.items() for name in names.split())
 """The commands that a service does as well, with the same answer."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from neve.cli.options import Command, open_lake
+from neve.cli.options import Command, open_lake, open_remote, options
 from neve.cli.table import Base64, DryRun, Table, app
 from neve.errors import InvalidInput
 
@@ -51,15 +51,23 @@ def get(
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="At most so many rows.")] = None,
 ) -> None:
     """Rows by their row keys, in key order; only files that may hold them are read."""
-    from neve.cli.commands import emit_frame
+    from neve.cli.commands import emit_frame, emit_rows
     from neve.cli.render import emit
+    from neve.model.rest import KeyWords
     from neve.services.ranges.reading import asked_in_words
 
     pairs = [_pair(text) for text in ranges or ()]
     if (exclude_low or include_high) and not pairs:
         raise InvalidInput("--exclude-low and --include-high are for --range", hint="give one, or leave them out")
-    asked = asked_in_words(keys or (), pairs, with_low=not exclude_low, with_high=include_high)
-    target = open_lake(create=True).table(table)
+    words = KeyWords(keys=[*(keys or ())], ranges=[*pairs], exclude_low=exclude_low, include_high=include_high)
+    if options.server is not None:
+        there = open_remote().table(table)
+        if explain:
+            emit(there.explain_read(words))
+        else:
+            emit_rows(lambda most: there.read(words, limit=most), limit=limit)
+        return
+    target, asked = open_lake(create=True).table(table), asked_in_words(words)
     if explain:
         emit(target.explain_read(asked))
     else:

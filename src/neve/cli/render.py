@@ -252,7 +252,7 @@ def _emit_text(answer: BaseModel | Sequence[BaseModel], rows: Sequence[BaseModel
         _print(block(list(answer)))
 
 
-_MARKS: dict[RefreshState, str] = {"FAILED": "✗", "UPSTREAM_FAILED": "–", "SKIPPED": "–"}
+_MARKS: dict[RefreshState, str] = {"FAILED": "✗", "UPSTREAM_FAILED": "–", "SKIPPED": "–", "CANCELLED": "–"}
 
 
 def _emit_receipt(receipt: Receipt) -> None:

@@ -32,6 +32,19 @@ def list_(
     )
 
 
+@app.command("cancel", cls=Command)
+def cancel(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Its id, or the first characters of it.")],
+) -> None:
+    """End a run that goes on, in whichever process: nothing of it stays, and no failure is counted."""
+    from neve.cli.render import emit
+
+    run = open_lake(create=True).runs.cancel(run_id)
+    if run.finished_at is None:
+        say(f"the run {run.run_id} is asked to end; process {run.pid} on {run.host} has not heard of it yet")
+    emit(run)
+
+
 @app.command("retry", cls=Command)
 def retry(
     run_id: Annotated[

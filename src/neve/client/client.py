@@ -28,6 +28,9 @@ class RemoteRuns(Refusing):
     def show(self, run_id: str) -> Run:
         return Run.model_validate(self._wire.ask("GET", f"/runs/{segment(run_id)}"))
 
+    def cancel(self, run_id: str) -> Run:
+        return Run.model_validate(self._wire.ask("POST", f"/runs/{segment(run_id)}/cancel"))
+
 
 class Client(Refusing):
     """A service by its address, such as http://127.0.0.1:8080, and a key where it wants one.

@@ -19,6 +19,7 @@ from neve.engine.conf import Launch, archive_name, is_local, read_machine, same_
 from neve.engine.interrupts import Handler, current_handler, give_back, quieten_py4j, take_over
 from neve.engine.jars import UNWANTED, Jars, cache_folder, find_jars, ivy_folder
 from neve.engine.java import find_java
+from neve.engine.marks import mark_thread
 from neve.errors import SparkUnavailable
 from neve.model.names import CATALOG
 
@@ -91,7 +92,9 @@ class Session:
         with _process.lock:
             if self._spark is None:
                 self._spark = self._join(self._launch(self.jars()))
-            return self._spark
+            spark = self._spark
+        mark_thread(spark.sparkContext)
+        return spark
 
     def jars(self) -> Jars:
         return find_jars(self._loaded, self._env)
@@ -103,10 +106,17 @@ class Session:
         name = archive_name(find_java(self._env), self.jars().paths, pyspark.__version__, _spark_home())
         return cache_folder(self._env) / "cds" / name
 
-    def cancel_jobs(self) -> None:
-        """Ends every job that runs now, if Spark does."""
-        if self._spark is not None:
+    def cancel_jobs(self, mark: str | None = None) -> None:
+        """Ends every job that runs now, if Spark does; only those of one mark where it is given."""
+        if self._spark is None:
+            return
+        if mark is None:
             self._spark.sparkContext.cancelAllJobs()
+        else:
+            from py4j.protocol import Py4JError
+
+            with suppress(Py4JError, OSError, AttributeError):  # it has died, and its jobs with it
+                self._spark.sparkContext.cancelJobsWithTag(mark)
 
     def stop(self) -> None:
         """Leaves the session; the last to leave ends its JVM, and waits for the JVM to go."""
@@ -321,7 +331,8 @@ def _make_no_checksum_files(spark: SparkSession) -> None:
 
 
 def use_in_thread(spark: SparkSession) -> None:
-    """Makes a session the one that Java finds in this thread."""
+    """Makes a session the one that Java finds in this thread, and its jobs those of the run that it works for."""
+    mark_thread(spark.sparkContext)
     if (thread := threading.current_thread()) is not threading.main_thread():
         # Threads share the cores fairly: a long refresh does not keep the short ones waiting.
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", thread.name)

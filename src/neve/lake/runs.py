@@ -1,4 +1,4 @@
-"""`lake.runs`: what was done, and doing again what failed."""
+"""`lake.runs`: what was done, and doing again what failed, and ending what runs."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ class Runs:
 
     def show(self, run_id: str) -> Run:
         return self._context.store.runs.get(run_id)
+
+    def cancel(self, run_id: str) -> Run:
+        """Ends a run, of whichever process; the run as it then is, which says `running` where it has not heard yet.
+
+        Raises:
+            RunNotFound: there is none.
+            Conflict: it has ended already, or ended otherwise before it heard.
+        """
+        from neve.services.cancelling import cancel_run
+
+        return cancel_run(self._context, run_id)
 
     def carry(
         self,

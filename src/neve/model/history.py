@@ -69,7 +69,8 @@ class RefreshRecord(Record):
 
     @property
     def failed(self) -> bool:
-        return self.state in ("FAILED", "UPSTREAM_FAILED")
+        """Whether it was not done though it was its turn; `CANCELLED` by somebody is not counted against the table."""
+        return self.state in ("FAILED", "UPSTREAM_FAILED", "CANCELLED")
 
     @property
     def idle(self) -> bool:

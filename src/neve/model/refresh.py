@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, JsonValue
 from neve.model.results import Answer, ColumnRow, Reason, Receipt
 
 RefreshAction = Literal["NO_DATA", "INCREMENTAL", "FULL", "REINITIALIZE"]
-RefreshState = Literal["SCHEDULED", "SUCCEEDED", "FAILED", "UPSTREAM_FAILED", "SKIPPED"]
+RefreshState = Literal["SCHEDULED", "SUCCEEDED", "FAILED", "UPSTREAM_FAILED", "SKIPPED", "CANCELLED"]
 """How a refresh ended; SCHEDULED is one that was only decided."""
 RefreshTrigger = Literal["MANUAL", "SCHEDULED", "CREATION"]
 Freshness = Literal["fresh", "due", "late", "unknown", "suspended"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from neve.model.queries import Name, Words
 from neve.model.runs import RunState
@@ -139,6 +139,40 @@ class ChangesQuery(Words):
     until: Name | None = None
     columns: Name | None = Field(None, description="such as a,b: changes in others do not count")
     limit: int | None = Field(None, ge=0)
+
+
+KeyValue = StrictInt | StrictStr
+KeyWord = KeyValue | list[KeyValue]
+"""A text as `--key` takes it, with commas between the values of several row keys; or a list of them."""
+KeyEnd = KeyValue | list[KeyValue | None] | None
+"""The same for an end of a range; '' or null is no end."""
+
+
+class KeyWords(Words):
+    """As `neve table get`: rows of these keys, and of ranges from a low end to below a high one."""
+
+    keys: list[KeyWord] = Field([])
+    ranges: list[tuple[KeyEnd, KeyEnd]] = Field([])
+    exclude_low: bool = False
+    include_high: bool = False
+
+    @model_validator(mode="after")
+    def _fits(self) -> KeyWords:
+        if (self.exclude_low or self.include_high) and not self.ranges:
+            raise ValueError("exclude_low and include_high are for ranges")
+        return self
+
+
+class RowsByKey(KeyWords):
+    limit: int | None = Field(None, ge=0)
+
+
+class Split(Words):
+    """As `neve table split`; without a range, every one that is full."""
+
+    range: int | None = None
+    at: Name | None = Field(None, description="with a range: where; else at the median")
+    dry_run: bool = False
 
 
 class Declaration(Words):

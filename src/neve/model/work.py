@@ -10,7 +10,7 @@ from pydantic import AwareDatetime
 from neve.model.results import Answer, Reason
 from neve.model.runs import Record
 
-OutcomeState = Literal["succeeded", "failed", "conflict", "lost"]
+OutcomeState = Literal["succeeded", "failed", "conflict", "cancelled", "lost"]
 
 
 class Claim(Record):
@@ -57,8 +57,8 @@ class WorkerRecord(Record):
 class JobOutcome(Answer):
     """What became of a table in a job. `what` is what was done, such as the kind of refresh.
 
-    conflict: somebody else was at it, and nothing was changed; lost: this worker overslept its claim, and what it did
-    is for whoever took over to find.
+    conflict: somebody else was at it, and nothing was changed; cancelled: somebody ended its run, and nothing was
+    changed; lost: this worker overslept its claim, and what it did is for whoever took over to find.
     """
 
     table: str

@@ -10,6 +10,7 @@ from neve.errors import InvalidInput
 from neve.model.names import TableName
 from neve.model.range_rows import RangeRead, TouchedRange
 from neve.model.regions import Region, Side
+from neve.model.rest import KeyEnd, KeyWord
 from neve.model.splits import Key, parse_key
 from neve.plan.ranges import Keys, PlacedFile
 
@@ -34,12 +35,19 @@ def between_region(
     )
 
 
-def parse_values(keys: Keys, text: str, *, ends: bool = False) -> list[Key | None]:
-    """Values of the row keys as people write them, with commas between several; of `ends`, nothing is no end."""
-    words = [text] if len(keys.row_keys) == 1 else next(csv.reader([text]), [""])
+def read_values(keys: Keys, given: KeyWord | KeyEnd, *, ends: bool = False) -> list[Key | None]:
+    """Values of the row keys: a text as people write it, with commas between several, or a list of them.
+
+    Of `ends`, nothing is no end.
+    """
+    if isinstance(given, list):
+        words = ["" if word is None else str(word) for word in given]
+    else:
+        text = "" if given is None else str(given)
+        words = [text] if len(keys.row_keys) == 1 else next(csv.reader([text])) or [""]
     if len(words) > len(keys.row_keys):
         raise InvalidInput(
-            f"{text!r} has {len(words)} values, and there are {len(keys.row_keys)} row keys",
+            f"{given!r} has {len(words)} values, and there are {len(keys.row_keys)} row keys",
             hint=f"the keys are {', '.join(keys.row_keys)}; put quotes around a value with a comma",
         )
     return [None if ends and not word else parse_key(word, kind) for word, kind in zip(words, keys.kinds, strict=False)]

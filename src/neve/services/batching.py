@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from neve.errors import Conflict, LeaseHeld, NeveError, Refused, SparkUnavailable, StoreError
+from neve.errors import Cancelled, Conflict, LeaseHeld, NeveError, Refused, SparkUnavailable, StoreError
 from neve.model.batching import Batch, BatchLimits, BatchOutcome, BatchPlan, DateFiles, LandedFile, SubmittedFile
 from neve.model.commands import neve
 from neve.model.dataset import Dataset
@@ -167,6 +167,8 @@ class _Loading:
         try:
             asked = ask(self.context, self.request.table, self.request.file, sources=list(dates), dates=dates)
             receipt = self.ingest(self.context, asked)
+        except Cancelled:
+            raise  # nothing is wrong with a file of it, and nobody wants the rest now
         except NeveError as exc:
             if len(batch.dates) > 1 and not isinstance(exc, _NOT_OF_A_FILE):
                 for half in halve(batch):

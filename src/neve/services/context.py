@@ -17,6 +17,7 @@ from neve.model.names import TableName
 if TYPE_CHECKING:
     from neve.engine.session import Session
     from neve.observe.sending import Sender
+    from neve.services.cancelling import Watch
     from neve.store import Store
 
 
@@ -71,6 +72,13 @@ class Context:
         from neve.engine.session import Session
 
         return Session(self.loaded, env=self.env, tell=self.tell)
+
+    @cached_property
+    def watch(self) -> Watch:
+        """Who hears that a run of this process is to end."""
+        from neve.services.cancelling import Watch
+
+        return Watch(self)
 
     @cached_property
     def events(self) -> Sender | None:

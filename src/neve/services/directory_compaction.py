@@ -125,6 +125,8 @@ def _make(
             lambda item: copy_files(dataset.location, item.files, staged[item], run_id=change.run_id), copied
         )
         for item, size in zip(copied, copies, strict=True):
+            if work.context is not None:
+                work.context.watch.check()
             made.files.append((item, staged[item], size))
             done += item.bytes
             work.tell(progress_line("copying row groups", done, total, seconds=time.monotonic() - began, bytes=True))

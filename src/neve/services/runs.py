@@ -13,10 +13,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from neve.errors import Conflict, NeveError
+from neve.errors import Cancelled, Conflict, NeveError
 from neve.model.names import TableName
 from neve.model.results import Reason, Receipt
 from neve.model.runs import FinalState, Run, new_run_id
+from neve.services.cancelling import cancelled, was_committed
 from neve.services.context import Context
 from neve.services.lineage import Reads, tell_run
 
@@ -48,9 +49,13 @@ def recorded(
 
     `reads` is for lineage: what the work reads beside the table. A failure is recorded and raised on; a process that
     dies leaves the run `running`, for the next one to settle.
+
+    Raises:
+        Cancelled: somebody ended the run, or one that it is a part of.
     """
     from neve.services.repair import settle_dead_runs
 
+    context.watch.check()
     settle_dead_runs(context)
     started = context.clock()
     began = time.monotonic()
@@ -69,7 +74,15 @@ def recorded(
     tell_run(context, run, reads)
     end = partial(_finish, context, progress, run, reads)
     try:
-        yield progress
+        with context.watch.over(progress.run_id), _cancellable(context, progress):
+            yield progress
+    except Cancelled as exc:
+        exc.run_id = progress.run_id
+        if was_committed(context, run):
+            end("succeeded")
+        else:
+            end("cancelled", error_code=exc.code, error_message=exc.message)
+        raise
     except NeveError as exc:
         exc.run_id = progress.run_id
         end("failed", error_code=exc.code, error_message=exc.message)
@@ -90,6 +103,17 @@ def recorded(
         undo=progress.undo,
     )
     end("succeeded")
+
+
+@contextmanager
+def _cancellable(context: Context, progress: Progress) -> Iterator[None]:
+    """What fails in a run that is to end, such as its Spark jobs, fails because it is."""
+    try:
+        yield
+    except Exception as exc:
+        if context.watch.is_asked(progress.run_id):
+            raise cancelled(progress.run_id) from exc
+        raise
 
 
 def receipt_of(progress: Progress) -> Receipt:

@@ -148,7 +148,7 @@ class RefreshHistory:
         )
 
     def _listed(self, where: str, *values: str, failed: bool, limit: int | None) -> tuple[RefreshRecord, ...]:
-        chosen = f"{where} AND state IN ('FAILED', 'UPSTREAM_FAILED')" if failed else where
+        chosen = f"{where} AND state IN ('FAILED', 'UPSTREAM_FAILED', 'CANCELLED')" if failed else where
         rest = f"WHERE {chosen} ORDER BY refresh_end_time DESC, id DESC"
         return self._read(rest, *values) if limit is None else self._read(f"{rest} LIMIT ?", *values, limit)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import cast
+from typing import NoReturn, cast
 
 from neve.database import Database
 from neve.errors import AlreadyExists, Conflict, InvalidInput, RunNotFound
@@ -59,10 +59,35 @@ class Runs:
                 run_id,
             )
             if not ended:
-                rows = self._database.read("SELECT state FROM runs WHERE run_id = ?", run_id)
-                if not rows:
-                    raise _not_found(run_id)
-                raise Conflict(f"the run {run_id} has already ended: {rows[0]['state']}")
+                self._raise_ended(run_id)
+
+    def ask_to_end(self, run_id: str, now: datetime) -> None:
+        """Leaves word for the process of a run that it is to end; once more changes nothing.
+
+        Raises:
+            RunNotFound: no run has exactly this id.
+            Conflict: the run has already ended.
+        """
+        with self._database.transaction():
+            asked = self._database.write(
+                """UPDATE runs SET cancel_asked_at = COALESCE(cancel_asked_at, ?)
+                WHERE run_id = ? AND state IN ('queued', 'running')""",
+                to_text(now),
+                run_id,
+            )
+            if not asked:
+                self._raise_ended(run_id)
+
+    def asked_to_end(self) -> tuple[str, ...]:
+        """Runs that go on though they are to end."""
+        rows = self._database.read("SELECT run_id FROM runs WHERE state = 'running' AND cancel_asked_at IS NOT NULL")
+        return tuple(str(row["run_id"]) for row in rows)
+
+    def _raise_ended(self, run_id: str) -> NoReturn:
+        rows = self._database.read("SELECT state FROM runs WHERE run_id = ?", run_id)
+        if not rows:
+            raise _not_found(run_id)
+        raise Conflict(f"the run {run_id} has already ended: {rows[0]['state']}")
 
     def get(self, run_id: str) -> Run:
         """The run of this id, or of the one id that begins so (four characters or more, in either case).

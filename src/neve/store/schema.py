@@ -282,6 +282,7 @@ MIGRATIONS = (
             "CREATE INDEX write_keys_by_time ON write_keys (made_at)",
         ),
     ),
+    Migration(version=7, statements=("ALTER TABLE runs ADD COLUMN cancel_asked_at TEXT",)),
 )
 
 

@@ -12,7 +12,7 @@ from neve.model.compaction import CompactionReceipt
 from neve.model.health import TableHealth
 from neve.model.ingest import IngestReceipt
 from neve.model.layout import split_list
-from neve.model.range_rows import RangeRow
+from neve.model.range_rows import RangeRead, RangeRow, SplitReceipt
 from neve.model.results import (
     FileRow,
     NamespaceRow,
@@ -28,6 +28,7 @@ from neve.model.results import (
 )
 from neve.model.retention import ExpireReceipt
 from neve.model.rewrites import RewriteReceipt
+from neve.services.ranges.reading import asked_in_words
 
 _T = "/tables/{table}"
 
@@ -178,6 +179,21 @@ ROUTES = (
     Route(
         verb="GET", path=f"{_T}/ranges", role="reader", summary="The ranges of a key-range table, with files and rows",
         do=lambda call: _table(call).ranges(), answer=RangeRow, many=True,
+    ),
+    Route(
+        verb="POST", path=f"{_T}/get", role="reader", summary="Rows by their row keys, in key order, row by row",
+        do=lambda call: _table(call).read(asked_in_words(call.body)), answer=Receipt, body=rest.RowsByKey,
+        way="as rows", example={"keys": ["17"], "ranges": [["a", "c"]]},
+    ),
+    Route(
+        verb="POST", path=f"{_T}/get/explain", role="reader", summary="The ranges and files that such a read opens",
+        do=lambda call: _table(call).explain_read(asked_in_words(call.body)), answer=RangeRead, body=rest.KeyWords,
+        example={"keys": ["17"]},
+    ),
+    Route(
+        verb="POST", path=f"{_T}/split", role="writer", summary="Divide key ranges that are full", answer=SplitReceipt,
+        do=lambda call: _table(call).split(call.body.range, at=call.body.at, dry_run=call.body.dry_run),
+        body=rest.Split, way="as a run", example={"dry_run": True},
     ),
     Route(
         verb="GET", path=f"{_T}/changes", role="reader", summary="Net row changes between two snapshots, row by row",

@@ -40,4 +40,8 @@ ROUTES = (
         verb="GET", path="/runs/{run}", role="reader", summary="Everything about one run",
         do=lambda call: call.lake.runs.show(call.names["run"]), answer=Run,
     ),
+    Route(
+        verb="POST", path="/runs/{run}/cancel", role="writer", summary="End a run; nothing of it stays",
+        do=lambda call: call.lake.runs.cancel(call.names["run"]), answer=Run,
+    ),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from neve.errors import NeveError, NotFound, RefreshFailed, StalePlan
+from neve.errors import Cancelled, NeveError, NotFound, RefreshFailed, StalePlan
 from neve.model.facts import TableFacts
 from neve.model.names import TableName
 from neve.model.refresh import Pin, RefreshReceipt, RefreshState, RefreshTrigger
@@ -18,6 +18,8 @@ from neve.services.context import Context
 from neve.services.dynamic.deciding import Pins, frontier_of
 from neve.services.dynamic.definitions import Definition, definitions_in
 from neve.services.look import all_facts
+
+UNDONE = frozenset[RefreshState](("FAILED", "UPSTREAM_FAILED", "CANCELLED"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +65,9 @@ class Lap:
         return Pins(at=visit.at, sources=sources, base=visit.base, round_id=self.round_id, trigger=self.request.trigger)
 
     def failure(self, name: TableName) -> RefreshReceipt | None:
-        """The receipt of a table that failed, or did not get its turn because another did."""
+        """The receipt of a table that failed or was cancelled, or did not get its turn because another did not."""
         receipt = self.receipts.get(name)
-        return receipt if receipt is not None and receipt.state in ("FAILED", "UPSTREAM_FAILED") else None
+        return receipt if receipt is not None and receipt.state in UNDONE else None
 
     def will_move(self, name: TableName) -> bool:
         """Whether a table that was only decided about would change."""
@@ -75,7 +77,8 @@ class Lap:
     def fail(self, name: TableName, error: Exception, *, code: str | None = None, duration_ms: int = 0) -> None:
         self.errors[name] = error
         known = error if isinstance(error, NeveError) else NeveError(_first_line(error))
-        self.tell(name, "FAILED", Reason(code=code or known.code, detail=known.message))
+        state: RefreshState = "CANCELLED" if isinstance(error, Cancelled) else "FAILED"
+        self.tell(name, state, Reason(code=code or known.code, detail=known.message))
         more = {"run_id": known.run_id, "duration_ms": duration_ms}
         self.receipts[name] = self.receipts[name].model_copy(update=more)
 

@@ -10,12 +10,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 from neve.errors import RefreshFailed
 from neve.model.names import TableName
-from neve.model.refresh import RefreshReceipt, RefreshTrigger
+from neve.model.refresh import RefreshReceipt, RefreshState, RefreshTrigger
 from neve.model.results import Reason
 from neve.plan.graph import waves
 from neve.services.context import Context
@@ -29,6 +30,7 @@ from neve.services.dynamic.refresh import complete, nothing_to_do
 _MOST = 4
 """Beyond so many refreshes at once, the jobs of a local Spark only wait for each other."""
 _PAUSE = 0.2
+_NOT_DONE: tuple[RefreshState, ...] = ("FAILED", "CANCELLED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ class Round:
 
     def told(self) -> str:
         """Which tables failed, in one sentence."""
-        failed = [f"{r.table} ({r.reason.detail if r.reason else ''})" for r in self.receipts if r.state == "FAILED"]
+        failed = [f"{r.table} ({r.reason.detail if r.reason else ''})" for r in self.receipts if r.state in _NOT_DONE]
         below = sum(receipt.state == "UPSTREAM_FAILED" for receipt in self.receipts)
         said = f"{len(failed)} of {len(self.receipts)} tables failed: {'; '.join(failed)}"
         return said + (f"; {below} that need them were left out" if below else "")
@@ -120,7 +122,7 @@ def _go(lap: Lap) -> None:
             for name in sorted(sorter.get_ready(), key=str):
                 work = _decide(lap, name) if _needs_turn(lap, name) else None
                 if work is not None and at_once > 1:
-                    running[pool.submit(_carry_out, lap, work)] = name
+                    running[pool.submit(copy_context().run, _carry_out, lap, work)] = name
                     continue
                 if work is not None:
                     _carry_out(lap, work)

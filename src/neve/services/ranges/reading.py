@@ -13,8 +13,9 @@ from neve.model.ingest import is_hidden
 from neve.model.names import TableName
 from neve.model.range_rows import RangeRead
 from neve.model.regions import Region
+from neve.model.rest import KeyWords
 from neve.model.splits import Key
-from neve.plan.range_reads import between_region, exact_region, parse_values, plan_read
+from neve.plan.range_reads import between_region, exact_region, plan_read, read_values
 from neve.plan.ranges import Keys, need_keys, place_files
 from neve.services.context import Context
 from neve.sql.merging import merged
@@ -46,19 +47,17 @@ class Asked:
         return found
 
 
-def asked_in_words(
-    keys: Sequence[str], ranges: Sequence[tuple[str, str]], *, with_low: bool, with_high: bool
-) -> Callable[[Keys], Asked]:
-    """What a command line asks for, once the row keys are known."""
+def asked_in_words(words: KeyWords) -> Callable[[Keys], Asked]:
+    """What a command line or a request asks for, once the row keys are known."""
 
     def read(known: Keys) -> Asked:
         return Asked(
-            exact=[parse_values(known, text) for text in keys],
+            exact=[read_values(known, word) for word in words.keys],
             between=[
-                (parse_values(known, low, ends=True), parse_values(known, high, ends=True)) for low, high in ranges
+                (read_values(known, low, ends=True), read_values(known, high, ends=True)) for low, high in words.ranges
             ],
-            with_low=with_low,
-            with_high=with_high,
+            with_low=not words.exclude_low,
+            with_high=words.include_high,
         )
 
     return read

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import TracebackType
@@ -89,6 +90,7 @@ class Rewriting:
         swaps = [made.swap for made in self.made if made.swap is not None]
         jobs = [made.job for made in self.made if made.job is not None]
         rewrite = self._rewrite
+        self.context.watch.check()
         # From here on the files may be the table's, whatever interrupts us: only a commit that surely failed gives them
         # back.
         self._loose = False
@@ -127,6 +129,7 @@ class Rewriting:
         done = 0
         with ThreadPoolExecutor(cores()) as encoders, ThreadPoolExecutor(cores()) as pool:
             for made in pool.map(partial(self._written, encoders), groups):
+                self.context.watch.check()
                 done += made.group.bytes
                 line = progress_line("compacting", done, total, seconds=time.monotonic() - began, bytes=True)
                 self.context.tell(line)
@@ -177,4 +180,5 @@ class Rewriting:
             return self._keep(Made(group, job=job))
 
         with tracked(self.context.tell, "rewriting files"), ThreadPoolExecutor(min(_JOBS, len(groups))) as pool:
-            list(pool.map(write, groups))
+            for ended in [pool.submit(copy_context().run, write, group) for group in groups]:
+                ended.result()

@@ -151,7 +151,9 @@ def _of_receipt(table: TableName, receipt: Receipt, *, what: str) -> Done:
 
 def _of_refresh(receipt: RefreshReceipt) -> Done:
     state: OutcomeState = "succeeded"
-    if receipt.state in ("FAILED", "UPSTREAM_FAILED"):
+    if receipt.state == "CANCELLED":
+        state = "cancelled"
+    elif receipt.state in ("FAILED", "UPSTREAM_FAILED"):
         state = "conflict" if receipt.error_code in CONFLICTS else "failed"
     return Done(
         table=TableName.parse(receipt.table),

@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 
 from pydantic import JsonValue
 
-from neve.errors import NeveError, SparkUnavailable
+from neve.errors import Cancelled, NeveError, SparkUnavailable
 from neve.model.names import TableName
 from neve.model.results import Reason
 from neve.model.runs import new_run_id
@@ -40,7 +40,7 @@ _SLICE = 0.25
 _GROWING = timedelta(seconds=1)
 """Between two looks at files that may be complete soon."""
 _PAUSE = timedelta(seconds=20)
-"""How long work is left alone that met a conflict, or a worker without Spark."""
+"""How long work is left alone that met a conflict or a worker without Spark, or was cancelled."""
 _REMEMBERED = timedelta(days=1)
 """How long a worker that gives no more sign of life is spoken of."""
 
@@ -325,6 +325,8 @@ class _Doing:
         hands = Hands(context=self._context, landing=self._worker._memory.landing, tell=self.end)
         try:
             JOBS[self._job.kind](hands, self._job)
+        except Cancelled as exc:
+            self.end_all("cancelled", Reason(code=exc.code, detail=exc.message), run_id=exc.run_id)
         except NeveError as exc:
             state = "conflict" if exc.code in CONFLICTS else "failed"
             reason, own = Reason(code=exc.code, detail=exc.message), exc.code not in NOT_ITS_OWN
