@@ -111,6 +111,6 @@ def test_rows_and_runs(
         sent = {"Content_Type": "application/x-ndjson; charset=utf-8"}
         lines = ended(client, client.ask("POST", f"{API}/tables/{place}.daily/ingest?date=2026-11-18", LINES, **sent))
         assert lines["result"]["answer"]["rows_ingested"] == 1
-        rows = sorted(map(tuple, spark_lake.sql(f"SELECT id, name FROM {place}.daily").collect()))
-        assert rows == [(7, "x"), (8, "x"), (9, "y"), (10, "z")]
+        held = sorted(map(tuple, spark_lake.sql(f"SELECT id, name FROM {place}.daily").collect()))
+        assert held == [(7, "x"), (8, "x"), (9, "y"), (10, "z")]
         assert list((spark_lake.root / ".neve" / "uploads").iterdir()) == []
