@@ -290,6 +290,22 @@ def test_the_first_files_decide_the_columns_of_a_table_without_any(
     ]
 
 
+def test_texts_of_windows_decide_columns_and_keep_their_letters(
+    spark_lake: Lake, namespace: str, tmp_path: Path
+) -> None:
+    """Names and values of a file with tabs, in an encoding that is not Java's own."""
+    (tmp_path / "dataset.yaml").write_text("name: t\nsource: {encoding: cp1252}\n")
+    (tmp_path / "t.yaml").write_text(
+        f"name: {namespace}.t\nstorage: {{format: iceberg}}\ningestion: {{dataset_config: {tmp_path}/dataset.yaml}}\n"
+    )
+    (tmp_path / "day.tsv").write_bytes("id\tgröße\n1\t5 €\n2\t“é”\n".encode("cp1252"))
+    spark_lake.tables.create(str(tmp_path / "t.yaml"))
+    table = spark_lake.table(str(tmp_path / "t.yaml"))
+    assert table.ingest(tmp_path / "day.tsv", date="2024-01-30").rows_ingested == 2
+    found = spark_lake.sql(f"SELECT id, `größe` FROM {table.name.sql} ORDER BY id").collect()
+    assert [tuple(row) for row in found] == [(1, "5 €"), (2, "“é”")]
+
+
 def test_a_dry_run_tells_the_plan_and_changes_nothing(sales: LakeTable, files: list[Path]) -> None:
     sales.ingest(files[0], date="2024-01-30")
     before = (sales.show(), sales.history())

@@ -58,6 +58,7 @@ def spark_conf(loaded: LoadedSettings, launch: Launch) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(launch.log_file.parent / "spark-warehouse"),
         "spark.scheduler.mode": "FAIR",
+        "spark.sql.legacy.javaCharsets": "true",  # else Spark reads no file of a Windows machine
         "spark.sql.ui.explainMode": "simple",  # every plan is written out, for pages that are off
         "spark.sql.codegen.cache.maxEntries": "2000",  # a worker comes back to each of its tables, and finds its code
         **_class_path(loaded, launch.jars),

@@ -14,6 +14,7 @@ from neve.engine.reading import (
     SOURCE_FILE,
     SOURCE_LINE,
     SourceColumns,
+    csv_options,
     file_by_file,
     model_type,
     read_rows,
@@ -86,7 +87,7 @@ def infer_columns(spark: SparkSession, files: Sequence[SourceFile], source: Sour
         paths = [file.path for file in files]
         reader = spark.read.format(files[0].format).option("mergeSchema", "true")
         if files[0].format == "csv":
-            reader = reader.options(header=source.header is not False, inferSchema=True, sep=source.delimiter or ",")
+            reader = reader.options(inferSchema=True, **csv_options(paths[0], source))
         return [Field(field.name, model_type(field.dataType)) for field in reader.load(paths).schema.fields]
 
 

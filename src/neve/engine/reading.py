@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from neve.errors import InvalidName, InvalidSchema
 from neve.model.dataset import CORRUPT, SourceFormat, is_own_name
+from neve.model.encodings import java_name
 from neve.model.ingest import INGEST_DATE, SourceFile
 from neve.model.names import quote
 from neve.model.types import Field, ListOf, MapOf, Primitive, Struct, Type, spelled
@@ -111,7 +112,7 @@ def _outline(spark: SparkSession, files: Sequence[SourceFile], source: SourceFor
 def _scan_json(
     spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat, schema: str | None = None
 ) -> DataFrame:
-    options = _given(schema=schema, encoding=source.encoding, multiLine=source.multiline)
+    options = _given(schema=schema, encoding=_encoding(source), multiLine=source.multiline)
     paths = [file.path for file in files]
     return spark.read.json(paths, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, **options)
 
@@ -154,23 +155,22 @@ def _scan_csv(spark: SparkSession, paths: list[str], header: Sequence[str], sour
     from pyspark.sql.types import StringType, StructField, StructType
 
     schema = StructType([StructField(name, StringType()) for name in (*header, CORRUPT)])
-    tab = paths[0].lower().removesuffix(".gz").endswith(".tsv")
-    options = _given(
+    reader = spark.read.option("columnPruning", "false")  # or a row with too many values would pass unseen
+    options = csv_options(paths[0], source)
+    return reader.csv(paths, schema=schema, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, **options)
+
+
+def csv_options(path: str, source: SourceFormat) -> dict[str, Any]:
+    """How Spark is to read a file and those like it."""
+    tab = path.lower().removesuffix(".gz").endswith(".tsv")
+    return _given(
+        header=source.header is not False,
         sep=source.delimiter or ("\t" if tab else None),
         quote=source.quote,
         escape=source.escape or '"',
-        encoding=source.encoding,
+        encoding=_encoding(source),
         nullValue=source.null_value,
         multiLine=source.multiline,
-    )
-    reader = spark.read.option("columnPruning", "false")  # or a row with too many values would pass unseen
-    return reader.csv(
-        paths,
-        schema=schema,
-        header=source.header is not False,
-        mode="PERMISSIVE",
-        columnNameOfCorruptRecord=CORRUPT,
-        **options,
     )
 
 
@@ -268,3 +268,7 @@ def _url(spark: SparkSession, path: str) -> str:
 
 def _given(**options: Any) -> dict[str, Any]:
     return {key: value for key, value in options.items() if value is not None}
+
+
+def _encoding(source: SourceFormat) -> str | None:
+    return None if source.encoding is None else java_name(source.encoding)

@@ -336,9 +336,10 @@ def use_in_thread(spark: SparkSession) -> None:
     if (thread := threading.current_thread()) is not threading.main_thread():
         # Threads share the cores fairly: a long refresh does not keep the short ones waiting.
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", thread.name)
-        # Java knows its settings by the thread's active session: a new thread has none, and would find no catalog.
-        activate = static(spark._jvm, "org.apache.spark.sql.classic.SparkSession", "setActiveSession")
-        activate(spark._jsparkSession)
+    # Java knows its settings by the thread's active session: a new thread has none, and would find no catalog. Nor has
+    # the main thread's, once it has connected to Java anew.
+    activate = static(spark._jvm, "org.apache.spark.sql.classic.SparkSession", "setActiveSession")
+    activate(spark._jsparkSession)
 
 
 def _end_gateway(gateway: JavaGateway) -> None:

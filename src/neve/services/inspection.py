@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from neve.catalog import Files
 from neve.errors import InvalidInput
 from neve.model.dataset import SourceFormat
+from neve.model.encodings import KNOWN, java_name
 from neve.model.ingest import FileFormat, SourceFile
 
 _HEAD = 1024 * 1024
@@ -25,8 +26,6 @@ _GZIP = 16 + zlib.MAX_WBITS
 _TEXT = ("csv", "json")
 _OTHERWISE_PACKED = (".bz2", ".zst", ".snappy")
 _NOTHING_PENDING = (b"", 0)
-_ENCODINGS = ("utf-8", "iso-8859-1", "us-ascii", "utf-16", "utf-16be", "utf-16le", "utf-32")
-"""Those that Spark has for text, in any case of letters."""
 _OTHER_DELIMITER = re.compile(r"[;|\t]")
 
 
@@ -107,7 +106,7 @@ class _Text:
             line = self._lines + exc.object[: exc.start].count(b"\n") + 1
             raise InvalidInput(
                 f"{self._path}: line {line:,} is not {exc.encoding.upper()}: {_around(exc)}",
-                hint="say how it is written in the dataset config, such as source: {encoding: iso-8859-1}",
+                hint="say how it is written in the dataset config, such as source: {encoding: windows-1252}",
             ) from exc
         self._lines += piece.count(b"\n")
         if self._quotes is not None:
@@ -164,8 +163,8 @@ def _delimiter(path: str, source: SourceFormat) -> str:
 
 def _decoder(path: str, source: SourceFormat) -> codecs.IncrementalDecoder:
     encoding = source.encoding or "utf-8"
-    if encoding.lower() not in _ENCODINGS:
-        raise InvalidInput(f"{path}: Spark does not read {encoding!r}", hint=f"it reads {', '.join(_ENCODINGS)}")
+    if java_name(encoding) is None:
+        raise InvalidInput(f"{path}: the encoding {encoding!r} is not known", hint=f"known: {', '.join(KNOWN)}")
     return codecs.getincrementaldecoder(encoding)()
 
 
