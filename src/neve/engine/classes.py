@@ -43,7 +43,7 @@ def json_mapper(java: Any) -> Any:
 
 def scala_seq(java: Any, items: Sequence[Any]) -> Any:
     """The items as Scala's methods take them."""
-    held = java.java.util.ArrayList()
+    held = named(java, "java.util.ArrayList")()
     for item in items:
         held.add(item)
-    return java.scala.jdk.javaapi.CollectionConverters.asScala(held).toSeq()
+    return static(java, "scala.jdk.javaapi.CollectionConverters", "asScala")(held).toSeq()

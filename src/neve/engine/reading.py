@@ -162,10 +162,9 @@ def _scan_csv(spark: SparkSession, paths: list[str], header: Sequence[str], sour
 
 def csv_options(path: str, source: SourceFormat) -> dict[str, Any]:
     """How Spark is to read a file and those like it."""
-    tab = path.lower().removesuffix(".gz").endswith(".tsv")
     return _given(
         header=source.header is not False,
-        sep=source.delimiter or ("\t" if tab else None),
+        sep=source.delimiter_of(path),
         quote=source.quote,
         escape=source.escape or '"',
         encoding=_encoding(source),

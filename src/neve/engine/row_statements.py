@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from neve.engine.classes import scala_seq
+from neve.engine.classes import scala_seq, static
 from neve.engine.errors import translated
 from neve.engine.statements import Parameters, acts_inside
 from neve.errors import Refused
@@ -41,8 +41,7 @@ def analysed(spark: SparkSession, text: str, parameters: Parameters) -> Any:
 def run_analysed(spark: SparkSession, plan: Any) -> None:
     """The change has been committed when this returns."""
     with translated():
-        java: Any = spark._jvm
-        java.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
+        static(spark._jvm, "org.apache.spark.sql.classic.Dataset", "ofRows")(spark._jsparkSession, plan)
 
 
 def _bound(spark: SparkSession, plan: Any, parameters: Parameters) -> Any:

@@ -282,6 +282,15 @@ class SourceFormat(FileModel):
                 raise _unmet(key, f"means nothing for {self.format} files")
         return self
 
+    def delimiter_of(self, path: str) -> str:
+        """What stands between the values of a csv file: as it is said, else as the file's name tells.
+
+        >>> SourceFormat().delimiter_of("a.tsv.d/b.csv"), SourceFormat().delimiter_of("b.TSV.gz")
+        (',', '\\t')
+        """
+        tabs = path.lower().removesuffix(".gz").endswith(".tsv")
+        return self.delimiter or ("\t" if tabs else ",")
+
 
 class Dataset(FileModel):
     """A whole cleaning file. Without columns, all columns of the source pass as they are."""

@@ -157,7 +157,8 @@ def check_codec(compression: str) -> str:
 
 def written_by(directory: Directory, path: str) -> str | None:
     """The run that wrote a file, as its footer says."""
+    from neve.engine.parquet_tasks import RUN_KEY
     from neve.files.footers import file_metadata
 
     filesystem, root = directory.storage.filesystem()
-    return file_metadata(filesystem, root, path).get("neve.run")
+    return file_metadata(filesystem, root, path).get(RUN_KEY)

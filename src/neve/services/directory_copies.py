@@ -6,11 +6,10 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from neve.engine.parquet_tasks import RUN_KEY
 from neve.errors import CheckFailed
 from neve.model.copying import CopyOptions
 from neve.plan.copying import MIN_ROW_GROUP_BYTES, can_copy
-
-_RUN_KEY = "neve.run"
 
 
 def can_copy_files(location: str, files: Sequence[str], *, codec: str, most_rows: int | None = None) -> bool:
@@ -50,4 +49,4 @@ def copy_files(location: str, files: Sequence[str], address: str, *, run_id: str
 
 
 def _options(run_id: str) -> CopyOptions:
-    return CopyOptions(ignore=frozenset({_RUN_KEY}), put={_RUN_KEY: run_id})
+    return CopyOptions(ignore=frozenset({RUN_KEY}), put={RUN_KEY: run_id})

@@ -122,7 +122,7 @@ class _Quotes:
         self._quote = quote.encode()
         self._escaped = (escape + quote).encode() if escape != quote else None
         self._others = bytes(set(range(256)) - {*self._quote, *b"\n"})
-        opening, delimiter = re.escape(self._quote), re.escape(_delimiter(path, source).encode())
+        opening, delimiter = re.escape(self._quote), re.escape(source.delimiter_of(path).encode())
         self._open = re.compile(rb"(?:^|%s)[ \t]*%s(?:[^%s]|%s%s)*$" % (delimiter, *[opening] * 4))
         self._rest, self._lines = b"", 0
 
@@ -157,10 +157,6 @@ def _has_lines(source: SourceFormat) -> bool:
     return source.multiline is None and "\n".encode(source.encoding or "utf-8") == b"\n"
 
 
-def _delimiter(path: str, source: SourceFormat) -> str:
-    return source.delimiter or ("\t" if ".tsv" in path.lower() else ",")
-
-
 def _decoder(path: str, source: SourceFormat) -> codecs.IncrementalDecoder:
     encoding = source.encoding or "utf-8"
     if java_name(encoding) is None:
@@ -177,7 +173,7 @@ def _around(exc: UnicodeDecodeError) -> str:
 def _header(path: str, head: bytes, source: SourceFormat) -> tuple[str, ...]:
     """The column names of a csv file: its first line, or `_c0`, `_c1`… when it has none."""
     text = io.TextIOWrapper(io.BytesIO(head), source.encoding or "utf-8-sig", errors="replace", newline="")
-    row = next(csv.reader(text, delimiter=_delimiter(path, source), quotechar=source.quote or '"'), [])
+    row = next(csv.reader(text, delimiter=source.delimiter_of(path), quotechar=source.quote or '"'), [])
     if source.header is False:
         return tuple(f"_c{index}" for index in range(len(row)))
     names = tuple(name.strip() for name in row)
