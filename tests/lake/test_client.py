@@ -16,6 +16,7 @@ from tests.lake.test_rest import SAME, filled
 
 from neve.cli.options import REMOTE
 from neve.client import Client
+from neve.client.wire import Wire
 from neve.errors import (
     AlreadyExists,
     Forbidden,
@@ -29,6 +30,8 @@ from neve.errors import (
 )
 from neve.http import create_app
 from neve.lake import Lake, LakeTable
+from neve.lake.runs import Runs
+from neve.model.runs import Run
 
 __all__ = ["filled"]
 
@@ -137,6 +140,32 @@ def test_errors_are_those_of_the_lake(url: str, lake: Lake, monkeypatch: pytest.
     with pytest.raises(JobFailed, match="lost") as told:
         client.table("t").compact()
     assert lake.runs.show(str(told.value.run_id)).state == "failed"
+
+
+def test_who_waits_no_longer_ends_the_run(url: str, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ctrl-C ends what it waited for, as it does without a service."""
+    lake.tables.create("t", "id bigint")
+    ended = threading.Event()
+    asked: list[str] = []
+
+    def compact(*_: object, **__: object) -> None:
+        assert ended.wait(60)
+        raise JobFailed("it was ended")
+
+    def cancel(_: Runs, run_id: str) -> Run:
+        asked.append(run_id)
+        ended.set()
+        return lake.runs.show(run_id)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LakeTable, "compact", compact)
+    monkeypatch.setattr(Runs, "cancel", cancel)
+    monkeypatch.setattr(Wire, "_awaited", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        Client(url).table("t").compact()
+    assert [lake.runs.show(run_id).kind for run_id in asked] == ["request"]
 
 
 def test_a_key_comes_from_the_environment_alone(

@@ -20,6 +20,7 @@ from neve.errors import SparkUnavailable
 from neve.http import create_app
 from neve.http.service import Service
 from neve.lake import Lake
+from neve.model.service import ServiceAddress
 
 
 def parts(client: Client) -> tuple[int, bool, dict[str, str]]:
@@ -128,6 +129,7 @@ def test_sigterm_ends_it_cleanly(lake: Lake, tmp_path: Path) -> None:
         url = first.split(" at ")[1].split(":")
         address = ":".join(url[:3])
         assert address.startswith("http://127.0.0.1:"), first
+        said = ServiceAddress.file(lake.root)
         for _ in range(400):
             try:
                 urllib.request.urlopen(f"{address}/health", timeout=30)
@@ -135,9 +137,11 @@ def test_sigterm_ends_it_cleanly(lake: Lake, tmp_path: Path) -> None:
                 if b'"failed"' in exc.read():
                     break
             time.sleep(0.05)
+        assert address in said.read_text()
         process.send_signal(signal.SIGTERM)
         rest = process.stderr.read()
         assert process.wait(60) == 0, rest
+    assert not said.exists()
     assert "worker stopped" in rest
     assert rest.endswith("stopped\n")
 

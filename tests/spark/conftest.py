@@ -105,7 +105,8 @@ def cli(
         for field in dataclasses.fields(options):
             monkeypatch.setattr(options, field.name, field.default)
         capsys.readouterr()
-        code = run([*words] if "--server" in words else [*words, "--lake", str(spark_lake.root)])
+        elsewhere = "--server" in words and "off" not in words
+        code = run([*words] if elsewhere else [*words, "--lake", str(spark_lake.root)])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

@@ -57,6 +57,35 @@ def test_rows(cli: Cli, folder: Path, tmp_path: Path) -> None:
     assert "✓ restored: 2 → 3 rows" in err
 
 
+def test_options_of_rows(cli: Cli, tmp_path: Path) -> None:
+    """What the verbs may be told beyond that: a new folder, columns, the last of several, codecs and backups."""
+    rows, place, kept = tmp_path / "new.csv", str(tmp_path / "made"), tmp_path / "kept"
+    rows.write_text("k,id,v,w\na,1,10,x\na,2,20,y\na,2,5,z\n")
+    new = ("upsert", place, "--key", "id", "--from", str(rows), "--partition-by", "k")
+    code, _, err = cli(*new)
+    assert (code, "id" in err) == (6, True)  # a key twice
+    last = ("--on-duplicate", "last", "--order-by", "v", "--compression", "snappy")
+    assert answer(cli, *new, *last)["rows_inserted"] == 2
+    assert sorted((row["id"], row["v"], row["w"]) for row in read(Path(place))) == [(1, 10, "x"), (2, 20, "y")]
+    (file,) = Path(place).rglob("*.parquet")
+    assert (file.parent.name, pq.read_metadata(file).row_group(0).column(0).compression) == ("k=a", "SNAPPY")
+    rows.write_text("k,id,v,w\na,1,11,changed\n")
+    some = ("upsert", place, "--key", "id", "--from", str(rows), "--update", "v", "--backup-dir", str(kept), "--yes")
+    stats = answer(cli, *some)
+    assert sorted((row["id"], row["v"], row["w"]) for row in read(Path(place))) == [(1, 11, "x"), (2, 20, "y")]
+    assert stats["undo"] == f"neve parquet restore {place} {stats['run_id']} --backup-dir {kept}"
+    assert not list(Path(place).glob(f"_backups/{stats['run_id']}*")), "it is elsewhere"
+    assert cli(*stats["undo"].split()[1:], "--yes")[0] == 0
+    assert sorted(row["v"] for row in read(Path(place))) == [10, 20]
+    gone = answer(cli, "delete", place, "--where", "id = 1", "--no-backup", "--yes")
+    assert (gone["rows_deleted"], gone["backup"], gone["undo"]) == (1, None, None)
+    code, _, err = cli("delete", place, "--where", "nothing = 1", "--yes")
+    assert (code, "_neve_" in err) == (3, False)
+    answer(cli, "delete", place, "--where", "true", "--no-backup", "--yes")
+    code, _, err = cli("delete", place, "--where", "id = 1", "--yes")
+    assert (code, "holds no Parquet files" in err) == (3, True)
+
+
 def test_files(cli: Cli, folder: Path, tmp_path: Path) -> None:
     write(folder, trades(), KEYS, name="b")
     rows = read(folder)

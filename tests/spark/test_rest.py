@@ -15,6 +15,7 @@ from tests.lake.serving import Answered, Client, serving
 from neve.client import Client as Remote
 from neve.http import create_app
 from neve.lake import Lake, LakeTable
+from neve.model.service import ServiceAddress
 
 pytestmark = pytest.mark.spark
 API = "/api/v1"
@@ -114,3 +115,41 @@ def test_rows_and_runs(
         held = sorted(map(tuple, spark_lake.sql(f"SELECT id, name FROM {place}.daily").collect()))
         assert held == [(7, "x"), (8, "x"), (9, "y"), (10, "z")]
         assert list((spark_lake.root / ".neve" / "uploads").iterdir()) == []
+
+
+LOOKS = (
+    "SELECT * FROM {} ORDER BY id",
+    "SELECT * FROM {} WHERE false",
+    "SELECT 1 AS a, 2 AS a, CAST(NULL AS INT) AS b, 1.50 AS c, X'00ff' AS d, DATE'2024-02-29' AS e, true AS f,"
+    " TIMESTAMP'2024-02-29 12:00:00' AS g, map('k', 1.5D) AS h, named_struct('x', array(1, NULL)) AS i,"
+    " double('NaN') AS j, 1e300D AS k, INTERVAL '1' DAY AS l, 'ü \"quoted\", comma' AS m, 9007199254740993 AS n",
+    "DESCRIBE TABLE {}",
+    "SELECT nope FROM {}",
+    "SELECT * FROM text.`/etc/hostname` LIMIT 0",
+    "SELECT 1; SELECT 2",
+)
+"""Looks of every kind; the last two are none that a service takes."""
+
+
+def test_sql_in_a_lake_with_a_service_answers_as_without(
+    spark_lake: Lake,
+    quick: SparkSession,
+    make_table: Callable[..., LakeTable],
+    cli: Callable[..., tuple[int, str, str]],
+) -> None:
+    name = str(make_table(rows="(1, 'a'), (2, NULL)").name)
+    address = ServiceAddress.file(spark_lake.root)
+    with serving(create_app(spark_lake)) as client:
+        address.parent.mkdir(exist_ok=True)
+        address.write_text(ServiceAddress(url=f"http://127.0.0.1:{client.port}").model_dump_json())
+        try:
+            for look in LOOKS:
+                for form in ("table", "json", "jsonl", "csv"):
+                    words = ["sql", look.format(name), "-o", form]
+                    assert cli(*words) == cli(*words, "--server", "off"), words
+            asked = [line for line in client.get("/metrics").text.splitlines() if "/sql" in line]
+            assert sum(int(line.split()[-1]) for line in asked) == 4 * (len(LOOKS) - 2), asked
+            assert cli("sql", f"INSERT INTO {name} VALUES (3, 'c')", "--write")[0] == 0
+            assert cli("sql", f"SELECT count(*) AS n FROM {name}", "-o", "csv")[1] == "n\n3\n"
+        finally:
+            address.unlink()

@@ -295,6 +295,19 @@ def test_size_ratio_as_sleeper_has_it(held: list[int], taken: list[list[int]]) -
     assert sizes(plan([file(size) for size in held], rules)) == taken
 
 
+def test_fixed_batches_as_sleeper_has_them() -> None:
+    """Five files, two at a time (a run of --max-files 2): two pieces of work, and one file is left."""
+    rules = replace(RULES, target_bytes=20 * MIB, small_bytes=15 * MIB, min_files=2, max_files=2)
+    held, batches = [file(10) for _ in range(5)], []
+    while groups := plan(held, rules).groups:
+        (group,) = groups
+        batches.append(len(group.files))
+        held = [item for item in held if item not in group.files] + [
+            file(sum(item.bytes for item in group.files) / MIB)
+        ]
+    assert (batches, sorted(item.bytes / MIB for item in held)) == ([2, 2], [10, 20, 20])
+
+
 def test_a_sort_takes_whole_partitions_that_got_something_since() -> None:
     rules = replace(RULES, strategy="sort", ordered_until=5)
     found = plan([file(300, added=5), file(300, added=5), file(300, "b", added=4), file(1, "b", added=6)], rules)

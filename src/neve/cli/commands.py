@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from neve.cli.options import open_lake, open_remote, options, read_text, say
+from neve.cli.options import leave_server, open_lake, open_remote, options, read_text, say
 from neve.cli.render import emit, emit_stream
-from neve.errors import CheckFailed, InvalidInput, Unsupported
+from neve.errors import CheckFailed, InvalidInput, NeveError, Unsupported
 from neve.model.commands import neve
 from neve.model.health import STATES, StatusRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from neve.client.wire import RemoteRows
 
 SHOWN_ROWS = 100
 _NAMED = 5
@@ -80,10 +83,27 @@ def run_sql(text: str | None, *, file: Path | None, write: bool, as_of: str | No
     if (text is None) == (file is None):
         raise InvalidInput("give either SQL text or -f FILE", hint='neve sql "SELECT 1"')
     asked = text or read_text(file) or ""
+    if options.found and (write or not _is_for_service(asked)):
+        leave_server()
     if options.server is not None:
         _emit_remote(asked, write=write, as_of=as_of, limit=limit)
         return
     emit_frame(open_lake(create=True).sql(asked, write=write, as_of=as_of), limit=limit)
+
+
+_OF_THIS_MACHINE = re.compile(r"`[^`]*[/\\:][^`]*`|\b(java_method|try_reflect|reflect)\s*\(", re.IGNORECASE)
+"""Names of files, and calls of Java."""
+
+
+def _is_for_service(text: str) -> bool:
+    """Whether a service would run this: one statement that reads, and not this machine."""
+    from neve.services.operations.asking import check_reads
+
+    try:
+        check_reads(text)
+    except NeveError:
+        return False
+    return _OF_THIS_MACHINE.search(text) is None
 
 
 def _emit_remote(text: str, *, write: bool, as_of: str | None, limit: int | None) -> None:
@@ -92,13 +112,13 @@ def _emit_remote(text: str, *, write: bool, as_of: str | None, limit: int | None
     emit_rows(lambda most: open_remote().rows(text, as_of=as_of, limit=most), limit=limit)
 
 
-def emit_rows(ask: Callable[[int | None], Iterator[dict[str, Any]]], *, limit: int | None) -> None:
-    """Rows that a service answers with, of which at most so many are asked for; their names come with the first."""
+def emit_rows(ask: Callable[[int | None], RemoteRows], *, limit: int | None) -> None:
+    """Rows that a service answers with, of which at most so many are asked for."""
     shown = SHOWN_ROWS if limit is None and options.output == "table" else None
     rows = ask(limit if shown is None else shown + 1)
     first = next(rows, None)
     found = rows if first is None else chain([first], rows)
-    emit_stream([*(first or {})], (list(row.values()) for row in found), shown=shown)
+    emit_stream(rows.columns or [*(first or {})], (list(row.values()) for row in found), shown=shown)
     sys.stdout.flush()
 
 

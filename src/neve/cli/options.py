@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from neve.errors import InvalidInput, NeedsConfirmation, Refused, Unsupported
+from neve.model.environment import ENV_KEY, ENV_SERVER
 
 if TYPE_CHECKING:
     from neve.client import Client
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 Output = Literal["table", "json", "jsonl", "csv"]
 OUTPUTS = ("table", "json", "jsonl", "csv")
-KEY = "NEVE_KEY"
+OFF = "off"
 _GROUPS = {
     "": "status schedule sql compact",
     "namespace": "create list drop",
@@ -31,6 +33,11 @@ _GROUPS = {
 }
 REMOTE = frozenset(f"{group} {name}".strip() for group, names in _GROUPS.items() for name in names.split())
 """The commands that a service does as well, with the same answer."""
+
+WARM = frozenset(
+    ("sql", "compact", "table compact", "table get", "dynamic create", "dynamic validate", "dynamic refresh")
+)
+"""Those of them that need Spark: a service that runs for the lake has it warm, and is asked without --server too."""
 
 
 @dataclass
@@ -43,6 +50,8 @@ class Options:
     debug: bool = False
     no_color: bool = False
     server: str | None = None
+    found: bool = False
+    """Whether `server` was not given, but found in the lake."""
 
     @property
     def color(self) -> bool:
@@ -81,10 +90,35 @@ def open_lake(*, create: bool = False) -> Lake:
 
 
 def open_remote() -> Client:
-    """The service that --server names."""
+    """The service that --server names, or that was found."""
     from neve.client import Client
 
-    return Client(options.server or "", os.environ.get(KEY))
+    return Client(options.server or "", os.environ.get(ENV_KEY))
+
+
+def leave_server() -> None:
+    """What a service that was found does not do is done here."""
+    options.server, options.found = None, False
+
+
+def _find_server(words: Mapping[str, Any]) -> None:
+    """The service that runs for the lake, for a command with these words.
+
+    What is given with this call alone keeps the work here: settings, and tables by their files.
+    """
+    from neve.config.given import read_env
+    from neve.model.service import ServiceAddress
+    from neve.services.lakes import locate_lake
+
+    root = locate_lake(Path.cwd(), given=options.lake, env=os.environ)
+    if root is None or not ServiceAddress.file(root).is_file() or options.profile or read_env(os.environ):
+        return
+    from neve.client.finding import find_service
+    from neve.services.specs import is_table_file
+
+    if not any(is_table_file(word) for word in words.values() if isinstance(word, str)):
+        options.server = find_service(root, os.environ.get(ENV_KEY))
+        options.found = options.server is not None
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -140,7 +174,14 @@ def _declare(
     ] = None,
     server: Annotated[
         str | None,
-        typer.Option("--server", metavar="URL", help="Ask a `neve serve`; NEVE_KEY is the key.", callback=_remember),
+        typer.Option(
+            "--server",
+            metavar="URL|off",
+            envvar=ENV_SERVER,
+            show_envvar=False,
+            help="Ask this `neve serve`, with NEVE_KEY; off asks none, not even the one of this lake.",
+            callback=_remember,
+        ),
     ] = None,
     profile: Annotated[
         str | None, typer.Option("--profile", metavar="NAME", help="dev, staging or prod.", callback=_remember)
@@ -168,12 +209,29 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         command = ctx.command_path.partition(" ")[2]
-        if options.server is not None and command not in REMOTE:
+        if options.server == OFF:
+            leave_server()
+            return super().invoke(ctx)
+        if options.server is None:
+            return self._invoke_near(ctx, command)
+        if command not in REMOTE:
             raise Unsupported(
                 f"neve {command} is not done by a service", hint="do it on its machine, and leave --server out"
             )
-        if options.server is not None and (options.lake or options.profile):
+        if options.lake or options.profile:
             raise InvalidInput("--server is a lake elsewhere: leave out --lake and --profile")
+        return super().invoke(ctx)
+
+    def _invoke_near(self, ctx: Any, command: str) -> Any:
+        """In the lake here; by its service if one runs that can do this."""
+        if command in WARM:
+            _find_server(ctx.params)
+        try:
+            return super().invoke(ctx)
+        except Unsupported:
+            if not options.found:
+                raise
+        leave_server()
         return super().invoke(ctx)
 
 

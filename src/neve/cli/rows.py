@@ -111,8 +111,8 @@ def upsert(
     from neve.services.directory_upsert import upsert_rows
 
     found, how = _find(target, create=partition_by is not None), _how(compression, backup_dir, no_backup)
-    new_folder = isinstance(found, Path) and not found.exists()
-    rows = read_input_file(source, as_text=not new_folder)
+    empty = isinstance(found, Path) and not any(found.rglob("*.parquet"))
+    rows = read_input_file(source, as_text=not empty)
     keys, update = words(key), None if columns is None else words(columns)
     order = order_by or ()
 
@@ -140,7 +140,7 @@ def upsert(
         )
 
     question = "{0.rows_updated:,} rows will change and {0.rows_inserted:,} come"
-    stats = _with_preview(run, _fit(found, how, compression, partition_by), question, dry_run, yes or new_folder)
+    stats = _with_preview(run, _fit(found, how, compression, partition_by), question, dry_run, yes or empty)
     _emit(stats, f"inserted {stats.rows_inserted:,} and updated {stats.rows_updated:,} rows")
 
 

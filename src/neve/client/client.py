@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from neve.client.dynamic import RemoteDynamicTables
 from neve.client.tables import RemoteNamespaces, RemoteTable, RemoteTables
-from neve.client.wire import Refusing, Wire, segment
+from neve.client.wire import Refusing, RemoteRows, Wire, segment
 from neve.model.health import StatusRow
 from neve.model.results import JobRow
 from neve.model.runs import Run, RunState
@@ -71,9 +71,9 @@ class Client(Refusing):
         at = None if now is None else now.isoformat()
         return [JobRow.model_validate(row) for row in self._wire.ask("GET", "/schedule", at=at)]
 
-    def rows(self, sql: str, *, as_of: str | None = None, limit: int | None = None) -> Iterator[dict[str, Any]]:
+    def rows(self, sql: str, *, as_of: str | None = None, limit: int | None = None) -> RemoteRows:
         """The rows of one statement that reads, as JSON has them."""
-        return self._wire.lines("POST", "/sql", {"sql": sql, "as_of": as_of, "limit": limit})
+        return self._wire.rows("POST", "/sql", {"sql": sql, "as_of": as_of, "limit": limit})
 
     def operate(self, operation: Mapping[str, Any]) -> dict[str, Any]:
         """An operation of document 003, such as {"operation": "WRITE", …}; the answer without its envelope's errors."""

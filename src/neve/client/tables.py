@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from neve.client.wire import Refusing, Wire, segment
+from neve.client.wire import Refusing, RemoteRows, Wire, segment
 from neve.errors import InvalidInput, Unsupported
 from neve.model.compaction import CompactionReceipt
 from neve.model.health import TableHealth
@@ -102,20 +102,20 @@ class RemoteTable(Refusing):
     def ranges(self) -> list[RangeRow]:
         return [RangeRow.model_validate(row) for row in self._wire.ask("GET", f"{self._path}/ranges")]
 
-    def get(self, *keys: KeyWord) -> Iterator[dict[str, Any]]:
+    def get(self, *keys: KeyWord) -> RemoteRows:
         """The rows of these keys as JSON has them, in key order; of several row keys, a key is a list."""
         return self.read(KeyWords(keys=[key if isinstance(key, list) else [key] for key in keys]))
 
     def range(
         self, low: KeyEnd = None, high: KeyEnd = None, *, with_low: bool = True, with_high: bool = False
-    ) -> Iterator[dict[str, Any]]:
+    ) -> RemoteRows:
         """The rows from `low` to `high`, in key order; None has no end."""
         ends = [end if isinstance(end, builtins.list) else [end] for end in (low, high)]
         return self.read(KeyWords(ranges=[(ends[0], ends[1])], exclude_low=not with_low, include_high=with_high))
 
-    def read(self, words: KeyWords, *, limit: int | None = None) -> Iterator[dict[str, Any]]:
+    def read(self, words: KeyWords, *, limit: int | None = None) -> RemoteRows:
         """Several keys and ranges at once, each row that is in one of them once."""
-        return self._wire.lines("POST", f"{self._path}/get", words.model_dump() | {"limit": limit})
+        return self._wire.rows("POST", f"{self._path}/get", words.model_dump() | {"limit": limit})
 
     def explain_read(self, words: KeyWords) -> RangeRead:
         return RangeRead.model_validate(self._wire.ask("POST", f"{self._path}/get/explain", words.model_dump()))

@@ -7,13 +7,16 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
 
 from neve.errors import InvalidInput, NeveError, Unreachable, Unsupported
+from neve.model.rest import COLUMNS
 
 _PREFIX = "/api/v1"
 _WAIT, _PAUSE = 600.0, 0.05
@@ -46,15 +49,40 @@ def _data(verb: str, body: _File | Mapping[str, Any] | None) -> Any:
     return json.dumps(body or {}).encode() if verb in ("POST", "PATCH") else None
 
 
+class RemoteRows(Iterator[dict[str, Any]]):
+    """Rows of an answer, each by its columns; `columns` are there without any row too."""
+
+    def __init__(self, ask: Callable[[], Any]) -> None:
+        self._ask = ask
+
+    @cached_property
+    def _answer(self) -> Any:
+        return self._ask()
+
+    @property
+    def columns(self) -> list[str]:
+        named: list[str] = json.loads(self._answer.headers.get(COLUMNS) or "[]")
+        return named
+
+    def __next__(self) -> dict[str, Any]:
+        line = self._answer.readline()
+        if not line:
+            self._answer.close()
+            raise StopIteration
+        row: dict[str, Any] = json.loads(line)
+        return row
+
+
 class Wire:
     """One address and one key. Every request is a connection of its own."""
 
-    def __init__(self, url: str, key: str | None) -> None:
+    def __init__(self, url: str, key: str | None, *, patience: float = _WAIT) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
             raise InvalidInput(f"not the address of a service: {url}", hint="such as http://127.0.0.1:8080")
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._key = key
+        self._patience = patience
         self._opener = urllib.request.build_opener(_NoDetours())
 
     def ask(self, verb: str, path: str, body: Mapping[str, Any] | None = None, **query: object) -> Any:
@@ -69,11 +97,9 @@ class Wire:
             told = json.load(found)
             return told if found.status != _ACCEPTED else self._ended(str(told["run_id"]))
 
-    def lines(self, verb: str, path: str, body: Mapping[str, Any] | None = None, **query: object) -> Iterator[Any]:
-        """Rows as they come; the first request is made when the first row is asked for."""
-        with self._open(verb, _PREFIX + path, body, query) as found:
-            for line in found:
-                yield json.loads(line)
+    def rows(self, verb: str, path: str, body: Mapping[str, Any] | None = None, **query: object) -> RemoteRows:
+        """Rows as they come. The request is made when they are first looked at."""
+        return RemoteRows(lambda: self._open(verb, _PREFIX + path, body, query))
 
     def operate(self, operation: Mapping[str, Any]) -> dict[str, Any]:
         """An operation of document 003, and its answer; raises what went wrong."""
@@ -82,18 +108,27 @@ class Wire:
             return told
 
     def _ended(self, run_id: str) -> Any:
-        pause = _PAUSE
-        while True:
-            run = self.ask("GET", f"/runs/{run_id}")
-            if run["finished_at"] is not None:
-                break
-            time.sleep(pause)
-            pause = min(pause * 1.5, 2.0)
+        """What a run came to; who waits no longer ends it."""
+        try:
+            run = self._awaited(run_id)
+        except KeyboardInterrupt:
+            with suppress(NeveError):  # it may have ended meanwhile
+                self.ask("POST", f"/runs/{run_id}/cancel")
+            raise
         if run["state"] == "succeeded":
             return run["result"]["answer"]
         error = error_of({"code": run["error_code"] or "error", "message": run["error_message"] or run["state"]}, 500)
         error.run_id = run_id
         raise error
+
+    def _awaited(self, run_id: str) -> Any:
+        pause = _PAUSE
+        while True:
+            run = self.ask("GET", f"/runs/{run_id}")
+            if run["finished_at"] is not None:
+                return run
+            time.sleep(pause)
+            pause = min(pause * 1.5, 2.0)
 
     def _open(self, verb: str, path: str, body: _File | Mapping[str, Any] | None, query: Mapping[str, object]) -> Any:
         asked = urlencode({name: _word(value) for name, value in query.items() if value is not None})
@@ -106,7 +141,7 @@ class Wire:
         if self._key is not None:
             request.add_unredirected_header("Authorization", f"Bearer {self._key}")
         try:
-            return self._opener.open(request, timeout=_WAIT)
+            return self._opener.open(request, timeout=self._patience)
         except urllib.error.HTTPError as exc:
             with exc:
                 _raise(exc)

@@ -16,19 +16,22 @@ from typing import TypeVar
 
 from neve.config.keys import ENV_PREFIX, Entry, Path, SettingKey, setting_keys
 from neve.errors import ConfigError, nearest
+from neve.model.environment import WHERE
 
-ENV_LAKE = "NEVE_LAKE"
 _Json = TypeVar("_Json", list[object], dict[str, object])
 
 
 def read_env(env: Mapping[str, str]) -> list[Entry]:
-    """What the variables set; those without the prefix NEVE_ are others' business, and NEVE_LAKE is no setting.
+    """What the variables set; those without the prefix NEVE_ are others' business.
+
+    NEVE_LAKE, NEVE_SERVER and NEVE_KEY say where a lake is, and set nothing in it.
 
     Raises:
         ConfigError: names every variable that is unknown or cannot be read.
     """
-    given = {name: env[name] for name in sorted(env) if name.startswith(ENV_PREFIX) and name != ENV_LAKE}
-    return _read(given, {key.env_name: key for key in setting_keys()}, source="env ", separator="__", others=[ENV_LAKE])
+    given = {name: env[name] for name in sorted(env) if name.startswith(ENV_PREFIX) and name not in WHERE}
+    known = {key.env_name: key for key in setting_keys()}
+    return _read(given, known, source="env ", separator="__", others=[*WHERE])
 
 
 def read_flags(flags: Mapping[str, str]) -> list[Entry]:

@@ -64,7 +64,8 @@ def write_days(
                 rows = packed_rows(spark, work, carrier)
                 _write_days(_shaped(spark, rows, work, shape, folder_values), work, shape, spool)
             packed = _written(_parts(spool / f"{_DAY}={NOWHERE}"), shape)
-            passed = Packed(unpack(read_plain(spark, packed, shape), carrier) if packed else None, work)
+            rejected = unpack(read_plain(spark, packed, shape), carrier) if packed else None
+            passed = Packed(rejected, 0 if rejected is None else rejected.count(), work)
         files = _by_day(spark, spool, shape)
         counts, measured = _count(spark, files, shape), _measure(spark, files, shape, work)
         return passed.tally(rows_by_date=counts, measured=measured), files

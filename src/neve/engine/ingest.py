@@ -125,14 +125,14 @@ class Packed:
     """The rejected rows, kept by the pass that wrote the accepted ones; None when there are none."""
 
     rejected: DataFrame | None
+    number: int
     work: Work
 
     def tally(self, *, rows_by_date: Mapping[date, int], measured: Mapping[str, object]) -> Tally:
         rows = self.rejected
-        number = 0 if rows is None else rows.count()
         return Tally(
-            rows_read=sum(rows_by_date.values()) + number,
-            rows_rejected=number,
+            rows_read=sum(rows_by_date.values()) + self.number,
+            rows_rejected=self.number,
             rejected_by_rule={} if rows is None else count_rules(rows, [*self.work.cleaning.rules, MALFORMED]),
             rows_by_date=rows_by_date,
             measured=measured,
@@ -197,7 +197,8 @@ def stage(
             accepted, rejected = _parted(table, files)
             _append_files(table, branch, accepted, marked)
             loose[:] = [file.location() for file in rejected]
-            passed = Packed(unpack(_read_loose(spark, rejected), carrier) if rejected else None, work)
+            number = sum(file.recordCount() for file in rejected)
+            passed = Packed(unpack(_read_loose(spark, rejected), carrier) if rejected else None, number, work)
         counts, measured = _count_dates(spark, branch, dates), _measure(spark, branch, dates, work.validations)
         return passed.tally(rows_by_date=counts, measured=measured)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SOURCE_FILE, SOURCE_LINE = "_source_file", "_source_line"
 SPLIT_BYTES = 128 * 1024 * 1024
 """Spark's spark.sql.files.maxPartitionBytes: a file from this size on may be read by several tasks."""
+_SCANS = 24
 _ROW, _BLOCK, _URL = "_neve_row", "_neve_block", "_neve_url"
 _PLACE_IN_TASK = (1 << 33) - 1
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./=,@+~-]*")
@@ -74,7 +75,7 @@ def read_rows(
     frames = [
         _placed(
             spark,
-            _scan(spark, members, source, json_types),
+            _scan_by_date(spark, members, files, source, json_types),
             {file: files[file] for file in members},
             with_lines=with_lines,
         )
@@ -88,6 +89,33 @@ def _groups(files: Iterable[SourceFile]) -> dict[tuple[str, tuple[str, ...] | No
     for file in files:
         groups[file.format, file.header].append(file)
     return groups
+
+
+def _scan_by_date(
+    spark: SparkSession,
+    members: Sequence[SourceFile],
+    dates: Mapping[SourceFile, date],
+    source: SourceFormat,
+    json_types: Mapping[str, Type],
+) -> DataFrame:
+    """Rows of files in the order of their months, where each is read by one task and none has columns of its own.
+
+    Spark would take files by their size, so that every task had rows of every month, and wrote a file for each.
+    """
+    if members[0].format not in ("csv", "json") or not is_whole(members):
+        return _scan(spark, members, source, json_types)
+    parts = [_scan(spark, part, source, json_types) for part in by_month(members, dates)]
+    return reduce(lambda left, right: left.unionAll(right), parts)
+
+
+def by_month(files: Iterable[SourceFile], dates: Mapping[SourceFile, date]) -> list[list[SourceFile]]:
+    """Files of each month together, in order; of so many months that Spark would plan for long, several together."""
+    months: dict[tuple[int, int], list[SourceFile]] = defaultdict(list)
+    for file in sorted(files, key=lambda file: dates[file]):
+        months[dates[file].year, dates[file].month].append(file)
+    found = list(months.values())
+    step = -(-len(found) // _SCANS)
+    return [[file for part in found[at : at + step] for file in part] for at in range(0, len(found), step)]
 
 
 def _scan(
@@ -181,9 +209,6 @@ def _placed(spark: SparkSession, rows: DataFrame, dates: Mapping[SourceFile, dat
     named = _short_name(places, len(dates))
     rows = rows.withColumn(_URL, named(f.input_file_name()))  # `_metadata.file_path` costs a third of a csv scan
     if with_lines:
-        rows = rows.withColumn(_BLOCK, f.col("_metadata.file_block_start")).withColumn(
-            _ROW, f.monotonically_increasing_id()
-        )
         first_line = 2 if next(iter(dates)).header is not None else 1
         rows = _counted(rows, first_line) if is_whole(dates) else _numbered(rows, first_line)
     else:
@@ -232,8 +257,8 @@ def _counted(rows: DataFrame, first_line: int) -> DataFrame:
     """Line numbers where each file has a task of its own: a row's place in its task."""
     from pyspark.sql import functions as f
 
-    place = f.col(_ROW).bitwiseAND(f.lit(_PLACE_IN_TASK))
-    return rows.withColumn(SOURCE_LINE, place + f.lit(first_line)).drop(_ROW, _BLOCK)
+    place = f.monotonically_increasing_id().bitwiseAND(f.lit(_PLACE_IN_TASK))
+    return rows.withColumn(SOURCE_LINE, place + f.lit(first_line))
 
 
 def _numbered(rows: DataFrame, first_line: int) -> DataFrame:
@@ -245,6 +270,8 @@ def _numbered(rows: DataFrame, first_line: int) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
+    block, row = f.col("_metadata.file_block_start"), f.monotonically_increasing_id()
+    rows = rows.withColumn(_BLOCK, block).withColumn(_ROW, row)
     blocks = rows.groupBy(_URL, _BLOCK).agg(f.min(_ROW).alias("first"), f.count(f.lit(1)).alias("rows"))
     earlier = Window.partitionBy(_URL).orderBy(_BLOCK).rowsBetween(Window.unboundedPreceding, -1)
     starts = blocks.withColumn("before", f.coalesce(f.sum("rows").over(earlier), f.lit(0))).drop("rows")

@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -15,12 +16,14 @@ from neve.http.app import create_app
 from neve.http.hosts import check_host
 from neve.http.service import Service
 from neve.lake import Lake
+from neve.model.service import ServiceAddress
 
 if TYPE_CHECKING:
     from neve.observe.log import Event
 
 Tell = Callable[[str], None]
 _BACKLOG = 256
+_NEAR = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - of a host that means all, the one to reach it by here
 
 
 class _Server(uvicorn.Server):
@@ -48,7 +51,8 @@ def serve(
     with listening, _until_signalled(server, service, tell):
         url = _url(host, listening)
         tell(f"✓ {lake.root} at {url}: /database, /api/v1, /docs, /health, /metrics; Spark is starting")
-        server.run(sockets=[listening])
+        with _announced(lake.root, _url(_NEAR.get(host, host), listening)):
+            server.run(sockets=[listening])
         if server.force_exit:  # then uvicorn does not wait for the application's own end
             service.stop()
     tell("stopped")
@@ -70,6 +74,19 @@ def _listen(host: str, port: int) -> socket.socket:
 def _url(host: str, listening: socket.socket) -> str:
     port = listening.getsockname()[1]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+@contextmanager
+def _announced(root: Path, url: str) -> Iterator[None]:
+    """Commands in the lake find the service meanwhile. Of two services, the later one is found."""
+    file, told = ServiceAddress.file(root), ServiceAddress(url=url).model_dump_json()
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(told, encoding="utf-8")
+    try:
+        yield
+    finally:
+        if file.is_file() and file.read_text(encoding="utf-8") == told:
+            file.unlink(missing_ok=True)
 
 
 @contextmanager

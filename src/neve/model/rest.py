@@ -10,6 +10,9 @@ from pydantic import Field, StrictInt, StrictStr, model_validator
 from neve.model.queries import Name, Words
 from neve.model.runs import RunState
 
+COLUMNS = "X-Columns"
+"""The header that names the columns of an answer in rows, as a JSON array."""
+
 
 class Nothing(Words):
     """Takes no words."""

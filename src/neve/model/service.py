@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from neve.model.results import Answer
@@ -29,3 +30,20 @@ class ServiceHealth(Answer):
         """For whoever need not know why."""
         parts = [part.model_copy(update={"detail": None}) for part in self.parts]
         return self.model_copy(update={"parts": parts})
+
+
+class ServiceIdentity(Answer):
+    """Which lake a service answers for, for whoever may see all of it."""
+
+    lake: str
+    version: str
+
+
+class ServiceAddress(Answer):
+    """Where the service of a lake listens: kept in the lake while it does."""
+
+    url: str
+
+    @staticmethod
+    def file(root: Path) -> Path:
+        return root / ".neve" / "service.json"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from neve.config import NEVE_YAML, LoadedSettings, find_lake, load_settings
 from neve.errors import AlreadyExists, ConfigError, LakeNotFound
+from neve.model.environment import ENV_LAKE
 from neve.model.names import DEFAULT_NAMESPACE
 from neve.services.context import Context
 
@@ -43,7 +44,7 @@ def prepare_lake(loaded: LoadedSettings) -> None:
 
 def locate_lake(start: Path, *, given: str | None, env: Mapping[str, str]) -> Path | None:
     """The lake's folder: the one named by a flag or NEVE_LAKE, else the nearest upwards; None when there is none."""
-    named = given or env.get("NEVE_LAKE")
+    named = given or env.get(ENV_LAKE)
     if not named:
         return find_lake(start)
     root = Path(named).expanduser().absolute()

@@ -9,7 +9,9 @@
 -- missing
 WITH inputs AS (
   SELECT
-    STRUCT(`id`, `a b`, `text`) AS `_neve_row`,
+    `id` AS `_neve_of_id`,
+    `a b` AS `_neve_of_a b`,
+    `text` AS `_neve_of_text`,
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
@@ -39,7 +41,10 @@ SELECT
   `_neve_rejected`,
   IF(
     NOT `_neve_rejected` IS NULL,
-    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    TO_JSON(
+      NAMED_STRUCT('id', `_neve_of_id`, 'a b', `_neve_of_a b`, 'text', `_neve_of_text`),
+      MAP('ignoreNullFields', 'false')
+    ),
     NULL
   ) AS `_neve_raw`
 FROM judged

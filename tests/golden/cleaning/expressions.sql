@@ -24,7 +24,11 @@
 --   'absent'
 WITH inputs AS (
   SELECT
-    STRUCT(`Quantity`, `price`, `region`, `raw name`, `tags`) AS `_neve_row`,
+    `Quantity` AS `_neve_of_Quantity`,
+    `price` AS `_neve_of_price`,
+    `region` AS `_neve_of_region`,
+    `raw name` AS `_neve_of_raw name`,
+    `tags` AS `_neve_of_tags`,
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
@@ -33,6 +37,11 @@ WITH inputs AS (
     CAST(`price` AS STRING) AS `_neve_in_price`,
     CAST(NULL AS DATE) AS `_neve_in_gone`
   FROM source
+), tried AS (
+  SELECT
+    *,
+    TRY_CAST(`_neve_in_price` AS DOUBLE) AS `_neve_try_price`
+  FROM inputs
 ), typed AS (
   SELECT
     *,
@@ -53,25 +62,23 @@ WITH inputs AS (
           SUBSTRING(`_neve_in_price`, -1, 1) BETWEEN '.' AND '9'
           OR `_neve_in_price` RLIKE '^\\s*[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?\\s*$'
         )
-        AND ABS(TRY_CAST(`_neve_in_price` AS DOUBLE)) < CAST('Infinity' AS DOUBLE)
+        AND ABS(`_neve_try_price`) < CAST('Infinity' AS DOUBLE)
       )
       OR `_neve_in_price` RLIKE '(?i)^\\s*[+-]?inf(inity)?\\s*$',
-      TRY_CAST(`_neve_in_price` AS DOUBLE),
+      `_neve_try_price`,
       NULL
     ) AS `_neve_as_price`
-  FROM inputs
+  FROM tried
 ), computed AS (
   SELECT
     *,
     CAST((round(COALESCE(`_neve_as_quantity`, CAST(1 AS INT)) * `_neve_as_price`, 2)) AS STRING) AS `_neve_in_revenue`,
     UPPER(
-      TRIM(
-        CAST((coalesce(nullif(`_neve_row`.`region`, ''), `_neve_row`.`raw name`)) AS STRING)
-      )
+      TRIM(CAST((coalesce(nullif(`_neve_of_region`, ''), `_neve_of_raw name`)) AS STRING))
     ) AS `_neve_in_region`,
-    CAST((`_neve_row`.`Quantity` = CAST(COALESCE(`_neve_as_quantity`, CAST(1 AS INT)) AS STRING)) AS STRING) AS `_neve_in_same`,
+    CAST((`_neve_of_Quantity` = CAST(COALESCE(`_neve_as_quantity`, CAST(1 AS INT)) AS STRING)) AS STRING) AS `_neve_in_same`,
     CAST((regexp_extract(`_source_file`, '([^/]+)$', 1)) AS STRING) AS `_neve_in_file`,
-    CAST((variant_get(parse_json(`_neve_row`.`tags`), '$[0]', 'string') || transform(split(`_neve_row`.`tags`, ','), x -> x || `_neve_as_price`)[0]) AS STRING) AS `_neve_in_first`,
+    CAST((variant_get(parse_json(`_neve_of_tags`), '$[0]', 'string') || transform(split(`_neve_of_tags`, ','), x -> x || `_neve_as_price`)[0]) AS STRING) AS `_neve_in_first`,
     CAST((CAST(NULL AS STRING) + 1) AS STRING) AS `_neve_in_never`
   FROM typed
 ), computed_typed AS (
@@ -154,7 +161,21 @@ SELECT
   `_neve_rejected`,
   IF(
     NOT `_neve_rejected` IS NULL,
-    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    TO_JSON(
+      NAMED_STRUCT(
+        'Quantity',
+        `_neve_of_Quantity`,
+        'price',
+        `_neve_of_price`,
+        'region',
+        `_neve_of_region`,
+        'raw name',
+        `_neve_of_raw name`,
+        'tags',
+        `_neve_of_tags`
+      ),
+      MAP('ignoreNullFields', 'false')
+    ),
     NULL
   ) AS `_neve_raw`
 FROM judged

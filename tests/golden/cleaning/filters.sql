@@ -33,7 +33,12 @@
 -- missing
 WITH inputs AS (
   SELECT
-    STRUCT(`n`, `t`, `d`, `b`, `x`, `s`) AS `_neve_row`,
+    `n` AS `_neve_of_n`,
+    `t` AS `_neve_of_t`,
+    `d` AS `_neve_of_d`,
+    `b` AS `_neve_of_b`,
+    `x` AS `_neve_of_x`,
+    `s` AS `_neve_of_s`,
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
@@ -45,6 +50,11 @@ WITH inputs AS (
     CAST(`x` AS STRING) AS `_neve_in_x`,
     CAST(`s` AS STRING) AS `_neve_in_s`
   FROM source
+), tried AS (
+  SELECT
+    *,
+    TRY_CAST(`_neve_in_x` AS DOUBLE) AS `_neve_try_x`
+  FROM inputs
 ), typed AS (
   SELECT
     *,
@@ -79,13 +89,13 @@ WITH inputs AS (
           SUBSTRING(`_neve_in_x`, -1, 1) BETWEEN '.' AND '9'
           OR `_neve_in_x` RLIKE '^\\s*[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?\\s*$'
         )
-        AND ABS(TRY_CAST(`_neve_in_x` AS DOUBLE)) < CAST('Infinity' AS DOUBLE)
+        AND ABS(`_neve_try_x`) < CAST('Infinity' AS DOUBLE)
       )
       OR `_neve_in_x` RLIKE '(?i)^\\s*[+-]?inf(inity)?\\s*$',
-      TRY_CAST(`_neve_in_x` AS DOUBLE),
+      `_neve_try_x`,
       NULL
     ) AS `_neve_as_x`
-  FROM inputs
+  FROM tried
 ), judged AS (
   SELECT
     *,
@@ -211,7 +221,23 @@ SELECT
   `_neve_rejected`,
   IF(
     NOT `_neve_rejected` IS NULL,
-    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    TO_JSON(
+      NAMED_STRUCT(
+        'n',
+        `_neve_of_n`,
+        't',
+        `_neve_of_t`,
+        'd',
+        `_neve_of_d`,
+        'b',
+        `_neve_of_b`,
+        'x',
+        `_neve_of_x`,
+        's',
+        `_neve_of_s`
+      ),
+      MAP('ignoreNullFields', 'false')
+    ),
     NULL
   ) AS `_neve_raw`
 FROM judged

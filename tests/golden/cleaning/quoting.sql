@@ -13,7 +13,10 @@
 -- missing
 WITH inputs AS (
   SELECT
-    STRUCT(`x``, 1 AS ``y`, `a.b`, `'; DROP TABLE t; --`, `back\slash`) AS `_neve_row`,
+    `x``, 1 AS ``y` AS `_neve_of_x``, 1 AS ``y`,
+    `a.b` AS `_neve_of_a.b`,
+    `'; DROP TABLE t; --` AS `_neve_of_'; DROP TABLE t; --`,
+    `back\slash` AS `_neve_of_back\slash`,
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
@@ -103,7 +106,19 @@ SELECT
   `_neve_rejected`,
   IF(
     NOT `_neve_rejected` IS NULL,
-    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    TO_JSON(
+      NAMED_STRUCT(
+        'x`, 1 AS `y',
+        `_neve_of_x``, 1 AS ``y`,
+        'a.b',
+        `_neve_of_a.b`,
+        '\'; DROP TABLE t; --',
+        `_neve_of_'; DROP TABLE t; --`,
+        'back\\slash',
+        `_neve_of_back\slash`
+      ),
+      MAP('ignoreNullFields', 'false')
+    ),
     NULL
   ) AS `_neve_raw`
 FROM judged

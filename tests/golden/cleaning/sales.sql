@@ -16,7 +16,12 @@
 -- missing
 WITH inputs AS (
   SELECT
-    STRUCT(`date`, `product_id`, `quantity`, `price`, `customer_id`, `region`) AS `_neve_row`,
+    `date` AS `_neve_of_date`,
+    `product_id` AS `_neve_of_product_id`,
+    `quantity` AS `_neve_of_quantity`,
+    `price` AS `_neve_of_price`,
+    `customer_id` AS `_neve_of_customer_id`,
+    `region` AS `_neve_of_region`,
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
@@ -26,19 +31,25 @@ WITH inputs AS (
     CAST(`price` AS STRING) AS `_neve_in_price`,
     UPPER(CAST(`region` AS STRING)) AS `_neve_in_region`
   FROM source
+), tried AS (
+  SELECT
+    *,
+    TRY_CAST(`_neve_in_date` AS DATE) AS `_neve_try_date`,
+    TRY_CAST(`_neve_in_price` AS DOUBLE) AS `_neve_try_price`
+  FROM inputs
 ), typed AS (
   SELECT
     *,
     IF(
       (
         LENGTH(`_neve_in_date`) = 10
-        AND SUBSTRING(`_neve_in_date`, 5, 1) = '-'
-        AND SUBSTRING(`_neve_in_date`, 8, 1) = '-'
+        AND LOCATE('-', `_neve_in_date`) = 5
+        AND LOCATE('-', `_neve_in_date`, 6) = 8
         AND SUBSTRING(`_neve_in_date`, 10, 1) BETWEEN '0' AND '9'
-        AND TRY_CAST(`_neve_in_date` AS DATE) >= CAST('0001-01-01' AS DATE)
+        AND `_neve_try_date` >= CAST('0001-01-01' AS DATE)
       )
       OR `_neve_in_date` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\\.0+)?)?Z?)?\\s*$',
-      TRY_CAST(`_neve_in_date` AS DATE),
+      `_neve_try_date`,
       NULL
     ) AS `_neve_as_date`,
     COALESCE(
@@ -58,13 +69,13 @@ WITH inputs AS (
           SUBSTRING(`_neve_in_price`, -1, 1) BETWEEN '.' AND '9'
           OR `_neve_in_price` RLIKE '^\\s*[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?\\s*$'
         )
-        AND ABS(TRY_CAST(`_neve_in_price` AS DOUBLE)) < CAST('Infinity' AS DOUBLE)
+        AND ABS(`_neve_try_price`) < CAST('Infinity' AS DOUBLE)
       )
       OR `_neve_in_price` RLIKE '(?i)^\\s*[+-]?inf(inity)?\\s*$',
-      TRY_CAST(`_neve_in_price` AS DOUBLE),
+      `_neve_try_price`,
       NULL
     ) AS `_neve_as_price`
-  FROM inputs
+  FROM tried
 ), judged AS (
   SELECT
     *,
@@ -110,7 +121,23 @@ SELECT
   `_neve_rejected`,
   IF(
     NOT `_neve_rejected` IS NULL,
-    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    TO_JSON(
+      NAMED_STRUCT(
+        'date',
+        `_neve_of_date`,
+        'product_id',
+        `_neve_of_product_id`,
+        'quantity',
+        `_neve_of_quantity`,
+        'price',
+        `_neve_of_price`,
+        'customer_id',
+        `_neve_of_customer_id`,
+        'region',
+        `_neve_of_region`
+      ),
+      MAP('ignoreNullFields', 'false')
+    ),
     NULL
   ) AS `_neve_raw`
 FROM judged

@@ -12,7 +12,10 @@
 -- missing
 WITH inputs AS (
   SELECT
-    STRUCT(`a`, `b`, `c`, `d`) AS `_neve_row`,
+    `a` AS `_neve_of_a`,
+    `b` AS `_neve_of_b`,
+    `c` AS `_neve_of_c`,
+    `d` AS `_neve_of_d`,
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
@@ -76,7 +79,10 @@ SELECT
   `_neve_rejected`,
   IF(
     NOT `_neve_rejected` IS NULL,
-    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    TO_JSON(
+      NAMED_STRUCT('a', `_neve_of_a`, 'b', `_neve_of_b`, 'c', `_neve_of_c`, 'd', `_neve_of_d`),
+      MAP('ignoreNullFields', 'false')
+    ),
     NULL
   ) AS `_neve_raw`
 FROM judged

@@ -15,7 +15,11 @@
 -- missing
 WITH inputs AS (
   SELECT
-    STRUCT(`id`, `ratio`, `note`, `tags`, `at`) AS `_neve_row`,
+    `id` AS `_neve_of_id`,
+    `ratio` AS `_neve_of_ratio`,
+    `note` AS `_neve_of_note`,
+    `tags` AS `_neve_of_tags`,
+    `at` AS `_neve_of_at`,
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
@@ -29,6 +33,11 @@ WITH inputs AS (
     CAST(`at` AS STRING) AS `_neve_in_day`,
     TRIM(CAST(`id` AS STRING)) AS `_neve_in_label`
   FROM source
+), tried AS (
+  SELECT
+    *,
+    TRY_CAST(`_neve_in_day` AS DATE) AS `_neve_try_day`
+  FROM inputs
 ), typed AS (
   SELECT
     *,
@@ -46,16 +55,16 @@ WITH inputs AS (
     IF(
       (
         LENGTH(`_neve_in_day`) = 10
-        AND SUBSTRING(`_neve_in_day`, 5, 1) = '-'
-        AND SUBSTRING(`_neve_in_day`, 8, 1) = '-'
+        AND LOCATE('-', `_neve_in_day`) = 5
+        AND LOCATE('-', `_neve_in_day`, 6) = 8
         AND SUBSTRING(`_neve_in_day`, 10, 1) BETWEEN '0' AND '9'
-        AND TRY_CAST(`_neve_in_day` AS DATE) >= CAST('0001-01-01' AS DATE)
+        AND `_neve_try_day` >= CAST('0001-01-01' AS DATE)
       )
       OR `_neve_in_day` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\\.0+)?)?Z?)?\\s*$',
-      TRY_CAST(`_neve_in_day` AS DATE),
+      `_neve_try_day`,
       NULL
     ) AS `_neve_as_day`
-  FROM inputs
+  FROM tried
 ), judged AS (
   SELECT
     *,
@@ -93,7 +102,21 @@ SELECT
   `_neve_rejected`,
   IF(
     NOT `_neve_rejected` IS NULL,
-    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    TO_JSON(
+      NAMED_STRUCT(
+        'id',
+        `_neve_of_id`,
+        'ratio',
+        `_neve_of_ratio`,
+        'note',
+        `_neve_of_note`,
+        'tags',
+        `_neve_of_tags`,
+        'at',
+        `_neve_of_at`
+      ),
+      MAP('ignoreNullFields', 'false')
+    ),
     NULL
   ) AS `_neve_raw`
 FROM judged

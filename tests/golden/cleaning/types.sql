@@ -26,7 +26,17 @@
 -- missing
 WITH inputs AS (
   SELECT
-    STRUCT(`a`, `b`, `c`, `d`, `e`, `f`, `g`, `h`, `i`, `j`, `k`) AS `_neve_row`,
+    `a` AS `_neve_of_a`,
+    `b` AS `_neve_of_b`,
+    `c` AS `_neve_of_c`,
+    `d` AS `_neve_of_d`,
+    `e` AS `_neve_of_e`,
+    `f` AS `_neve_of_f`,
+    `g` AS `_neve_of_g`,
+    `h` AS `_neve_of_h`,
+    `i` AS `_neve_of_i`,
+    `j` AS `_neve_of_j`,
+    `k` AS `_neve_of_k`,
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
@@ -43,6 +53,12 @@ WITH inputs AS (
     CAST(CAST(`j` AS STRING) AS BINARY) AS `_neve_in_j`,
     CAST(`k` AS STRING) AS `_neve_in_k`
   FROM source
+), tried AS (
+  SELECT
+    *,
+    TRY_CAST(`_neve_in_f` AS FLOAT) AS `_neve_try_f`,
+    TRY_CAST(`_neve_in_g` AS DATE) AS `_neve_try_g`
+  FROM inputs
 ), typed AS (
   SELECT
     *,
@@ -83,22 +99,22 @@ WITH inputs AS (
           SUBSTRING(`_neve_in_f`, -1, 1) BETWEEN '.' AND '9'
           OR `_neve_in_f` RLIKE '^\\s*[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?\\s*$'
         )
-        AND ABS(TRY_CAST(`_neve_in_f` AS FLOAT)) < CAST('Infinity' AS FLOAT)
+        AND ABS(`_neve_try_f`) < CAST('Infinity' AS FLOAT)
       )
       OR `_neve_in_f` RLIKE '(?i)^\\s*[+-]?inf(inity)?\\s*$',
-      TRY_CAST(`_neve_in_f` AS FLOAT),
+      `_neve_try_f`,
       NULL
     ) AS `_neve_as_f`,
     IF(
       (
         LENGTH(`_neve_in_g`) = 10
-        AND SUBSTRING(`_neve_in_g`, 5, 1) = '-'
-        AND SUBSTRING(`_neve_in_g`, 8, 1) = '-'
+        AND LOCATE('-', `_neve_in_g`) = 5
+        AND LOCATE('-', `_neve_in_g`, 6) = 8
         AND SUBSTRING(`_neve_in_g`, 10, 1) BETWEEN '0' AND '9'
-        AND TRY_CAST(`_neve_in_g` AS DATE) >= CAST('0001-01-01' AS DATE)
+        AND `_neve_try_g` >= CAST('0001-01-01' AS DATE)
       )
       OR `_neve_in_g` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\\.0+)?)?Z?)?\\s*$',
-      TRY_CAST(`_neve_in_g` AS DATE),
+      `_neve_try_g`,
       NULL
     ) AS `_neve_as_g`,
     IF(
@@ -119,7 +135,7 @@ WITH inputs AS (
       TRY_CAST(`_neve_in_k` AS DECIMAL(38, 0)),
       NULL
     ) AS `_neve_as_k`
-  FROM inputs
+  FROM tried
 ), judged AS (
   SELECT
     *,
@@ -190,7 +206,33 @@ SELECT
   `_neve_rejected`,
   IF(
     NOT `_neve_rejected` IS NULL,
-    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    TO_JSON(
+      NAMED_STRUCT(
+        'a',
+        `_neve_of_a`,
+        'b',
+        `_neve_of_b`,
+        'c',
+        `_neve_of_c`,
+        'd',
+        `_neve_of_d`,
+        'e',
+        `_neve_of_e`,
+        'f',
+        `_neve_of_f`,
+        'g',
+        `_neve_of_g`,
+        'h',
+        `_neve_of_h`,
+        'i',
+        `_neve_of_i`,
+        'j',
+        `_neve_of_j`,
+        'k',
+        `_neve_of_k`
+      ),
+      MAP('ignoreNullFields', 'false')
+    ),
     NULL
   ) AS `_neve_raw`
 FROM judged

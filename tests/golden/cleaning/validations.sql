@@ -12,7 +12,10 @@
 -- missing
 WITH inputs AS (
   SELECT
-    STRUCT(`id`, `price`, `day`, `na me`) AS `_neve_row`,
+    `id` AS `_neve_of_id`,
+    `price` AS `_neve_of_price`,
+    `day` AS `_neve_of_day`,
+    `na me` AS `_neve_of_na me`,
     `_source_file`,
     `_source_line`,
     `_ingest_date`,
@@ -22,6 +25,11 @@ WITH inputs AS (
     CAST(`day` AS STRING) AS `_neve_in_day`,
     CAST(`na me` AS STRING) AS `_neve_in_na me`
   FROM source
+), tried AS (
+  SELECT
+    *,
+    TRY_CAST(`_neve_in_day` AS DATE) AS `_neve_try_day`
+  FROM inputs
 ), typed AS (
   SELECT
     *,
@@ -47,16 +55,16 @@ WITH inputs AS (
     IF(
       (
         LENGTH(`_neve_in_day`) = 10
-        AND SUBSTRING(`_neve_in_day`, 5, 1) = '-'
-        AND SUBSTRING(`_neve_in_day`, 8, 1) = '-'
+        AND LOCATE('-', `_neve_in_day`) = 5
+        AND LOCATE('-', `_neve_in_day`, 6) = 8
         AND SUBSTRING(`_neve_in_day`, 10, 1) BETWEEN '0' AND '9'
-        AND TRY_CAST(`_neve_in_day` AS DATE) >= CAST('0001-01-01' AS DATE)
+        AND `_neve_try_day` >= CAST('0001-01-01' AS DATE)
       )
       OR `_neve_in_day` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\\.0+)?)?Z?)?\\s*$',
-      TRY_CAST(`_neve_in_day` AS DATE),
+      `_neve_try_day`,
       NULL
     ) AS `_neve_as_day`
-  FROM inputs
+  FROM tried
 ), judged AS (
   SELECT
     *,
@@ -94,7 +102,19 @@ SELECT
   `_neve_rejected`,
   IF(
     NOT `_neve_rejected` IS NULL,
-    TO_JSON(`_neve_row`, MAP('ignoreNullFields', 'false')),
+    TO_JSON(
+      NAMED_STRUCT(
+        'id',
+        `_neve_of_id`,
+        'price',
+        `_neve_of_price`,
+        'day',
+        `_neve_of_day`,
+        'na me',
+        `_neve_of_na me`
+      ),
+      MAP('ignoreNullFields', 'false')
+    ),
     NULL
   ) AS `_neve_raw`
 FROM judged

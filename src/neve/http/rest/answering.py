@@ -24,7 +24,7 @@ from neve.http.service import Service
 from neve.model.json_values import named_json
 from neve.model.keys import Caller
 from neve.model.queries import Words
-from neve.model.rest import Nothing
+from neve.model.rest import COLUMNS, Nothing
 from neve.plan.permissions import check_role, check_whole_lake
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 PREFIX = "/api/v1"
 _ACCEPTED = 202
 _LINES = 256
+_HEADER = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,13 @@ def _rows(route: Route, call: Call) -> Response:
             found = found.frame()
         rows = stream(found, limit=limit)
         first = list(_first(rows))
-        return StreamingResponse(_lines(rows, first, opened.pop_all()), media_type=ROWS)
+        return StreamingResponse(_lines(rows, first, opened.pop_all()), media_type=ROWS, headers=_named(rows.columns))
+
+
+def _named(columns: Sequence[str]) -> dict[str, str]:
+    """So many columns that a header cannot hold their names are named by their rows alone."""
+    names = json.dumps(columns)
+    return {COLUMNS: names} if len(names) <= _HEADER else {}
 
 
 def _first(rows: Rows) -> Iterator[Sequence[Any]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from neve import __version__
 from neve.http.rest.routes import Call, Route
 from neve.model import rest
 from neve.model.health import StatusRow
 from neve.model.results import CheckRow, JobRow, Receipt
 from neve.model.runs import Run
+from neve.model.service import ServiceIdentity
 
 
 def _sql(call: Call) -> Any:
@@ -16,6 +18,10 @@ def _sql(call: Call) -> Any:
 
 
 ROUTES = (
+    Route(
+        verb="GET", path="/service", role="reader", summary="Which lake this is, and by which version it is served",
+        do=lambda call: ServiceIdentity(lake=str(call.lake.root), version=__version__), answer=ServiceIdentity,
+    ),
     Route(
         verb="GET", path="/status", role="reader", summary="Every table: health, lag, small files, due work",
         do=lambda call: call.lake.status(late=call.query.late), answer=StatusRow, many=True, query=rest.StatusQuery,

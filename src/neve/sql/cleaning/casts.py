@@ -6,6 +6,8 @@ as today, `12d` as a number and `1e400` as infinity.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlglot import exp
 
 from neve.errors import InvalidSchema
@@ -75,21 +77,34 @@ def digits(kind: Primitive) -> tuple[int, int]:
     return int(precision), int(scale)
 
 
-def safe_cast(value: Sql, kind: Primitive, *, date_format: str | None, timestamp_format: str | None) -> Sql:
-    """Text as a value of the type, or NULL. Spaces around it do not count; around a whole number, nor do controls."""
-    if kind.name in _WHOLE:
-        return _whole(value, kind)
-    if is_decimal(kind):
-        return when(_says_exactly(value, digits(kind)[1]), try_cast(value, kind))
+@dataclass(frozen=True, slots=True)
+class SafeCast:
+    """A value that may read an attempt at it, where one is stored before: Spark would compute it for each mention."""
+
+    value: Sql
+    attempt: Sql | None = None
+
+
+def safe_cast(
+    given: Sql, attempt: Sql, kind: Primitive, *, date_format: str | None, timestamp_format: str | None
+) -> SafeCast:
+    """Text as a value of the type, or NULL. Spaces around it do not count; around a whole number, nor do controls.
+
+    `attempt` is the name of what this asks to be stored before.
+    """
     if kind.name in FLOATING:
-        return _floating(value, kind)
+        return SafeCast(_floating(given, attempt, kind), try_cast(given, kind))
+    if kind.name == "date" and date_format is None:
+        return SafeCast(_date(given, attempt, kind), try_cast(given, kind))
     if kind.name == "date":
-        if date_format is not None:
-            return call("TRY_TO_DATE", call("TRIM", value), text(date_format))
-        return _date(value, kind)
+        return SafeCast(call("TRY_TO_DATE", call("TRIM", given), text(date_format or "")))
+    if kind.name in _WHOLE:
+        return SafeCast(_whole(given, kind))
+    if is_decimal(kind):
+        return SafeCast(when(_says_exactly(given, digits(kind)[1]), try_cast(given, kind)))
     if kind.name in _TIMES:
-        return _timestamp(value, kind, timestamp_format)
-    return try_cast(value, kind)
+        return SafeCast(_timestamp(given, kind, timestamp_format))
+    return SafeCast(try_cast(given, kind))
 
 
 def _whole(value: Sql, kind: Primitive) -> Sql:
@@ -98,39 +113,30 @@ def _whole(value: Sql, kind: Primitive) -> Sql:
     return call("COALESCE", try_cast(value, kind), try_cast(exact, kind))
 
 
-def _floating(value: Sql, kind: Primitive) -> Sql:
+def _floating(value: Sql, read: Sql, kind: Primitive) -> Sql:
     """A number too large for the type is no number, unless the text says infinity itself; nor is Java's `12d`.
 
     Nearly every number ends in a digit (`.` to `9`), which is much cheaper to see than the whole form.
     """
-    read = try_cast(value, kind)
     last = call("SUBSTRING", value, number(-1), number(1))
     ends_well = exp.or_(exp.Between(this=last, low=text("."), high=text("9")), matches(value, _FLOAT))
-    finite = exp.LT(this=call("ABS", read), expression=cast(text("Infinity"), kind))
+    finite = exp.LT(this=call("ABS", read.copy()), expression=cast(text("Infinity"), kind))
     return when(exp.or_(exp.and_(ends_well, finite), matches(value, _INFINITY)), read.copy())
 
 
-def _date(value: Sql, kind: Primitive) -> Sql:
+def _date(value: Sql, read: Sql, kind: Primitive) -> Sql:
     """Nearly every date is its ten characters, which is much cheaper to see than the whole form.
 
     Spark reads nothing else of that length with these two dashes and a digit at the end, but the year 0.
     """
-    read = try_cast(value, kind)
     plain = exp.and_(
         exp.EQ(this=call("LENGTH", value), expression=number(10)),
-        *(exp.EQ(this=_character(value, place), expression=text("-")) for place in (5, 8)),
-        _is_digit(_character(value, 10)),
-        exp.GTE(this=read, expression=cast(text("0001-01-01"), kind)),
+        exp.EQ(this=call("LOCATE", text("-"), value), expression=number(5)),
+        exp.EQ(this=call("LOCATE", text("-"), value, number(6)), expression=number(8)),
+        exp.Between(this=call("SUBSTRING", value, number(10), number(1)), low=text("0"), high=text("9")),
+        exp.GTE(this=read.copy(), expression=cast(text("0001-01-01"), kind)),
     )
     return when(exp.or_(plain, matches(value, rf"^\s*{_DAY}({_MIDNIGHT})?\s*$")), read.copy())
-
-
-def _character(value: Sql, place: int) -> Sql:
-    return call("SUBSTRING", value, number(place), number(1))
-
-
-def _is_digit(character: Sql) -> Sql:
-    return exp.Between(this=character, low=text("0"), high=text("9"))
 
 
 def _timestamp(value: Sql, kind: Primitive, timestamp_format: str | None) -> Sql:

@@ -12,12 +12,11 @@ from neve.model.dataset import PASSED_THROUGH, Dataset, DatasetColumn, SourceFor
 from neve.model.dataset import Transform as Word
 from neve.model.names import check_part, quote, shown
 from neve.model.types import Field, Primitive, Type
-from neve.sql.cleaning.casts import FLOATING, is_text, read_type, safe_cast
+from neve.sql.cleaning.casts import FLOATING, SafeCast, is_text, read_type, safe_cast
 from neve.sql.cleaning.expressions import Reference, parse_scalar
 from neve.sql.cleaning.literals import default_literal
 from neve.sql.cleaning.words import Sql, call, cast, name, text, when
 
-ROW = "_neve_row"
 _STRING, _BINARY = Primitive("string"), Primitive("binary")
 _TRANSFORMS: Mapping[Word, Callable[[Sql], Sql]] = {
     "trim": lambda value: call("TRIM", value),
@@ -33,10 +32,14 @@ _TRANSFORMS: Mapping[Word, Callable[[Sql], Sql]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanColumn:
-    """A cleaned column. `cast` reads the stored input; without it the input is the value already."""
+    """A cleaned column. `cast` reads the stored input, and `attempt` if there is one, which is stored before.
+
+    Without a cast the input is the value already.
+    """
 
     field: Field
     input: Sql
+    attempt: Sql | None = None
     cast: Sql | None = None
     default: Sql | None = None
     computed: bool = False
@@ -44,6 +47,10 @@ class CleanColumn:
     @property
     def stored_input(self) -> str:
         return _stored_input(self.field.name)
+
+    @property
+    def stored_attempt(self) -> str:
+        return _stored_attempt(self.field.name)
 
     @property
     def stored_cast(self) -> str:
@@ -182,7 +189,7 @@ def _computed(
             return quote(folded)
         found = raw.find(reference.column)
         if found is not None:
-            return f"{quote(ROW)}.{quote(found[0])}"
+            return quote(stored_raw(found[0]))
         if any(folded == other.name.casefold() for other in dataset.columns):
             raise ColumnNotFound(
                 f"{where}: {reference.column!r} has an expression itself, which another expression cannot read",
@@ -209,6 +216,7 @@ def _from_text(
         return _column(entry, target, cast(value, target), None, where=where)
     read = safe_cast(
         name(_stored_input(entry.name)),
+        name(_stored_attempt(entry.name)),
         target,
         date_format=None if written is None else written.date_format,
         timestamp_format=None if written is None else written.timestamp_format,
@@ -216,10 +224,12 @@ def _from_text(
     return _column(entry, target, value, read, where=where)
 
 
-def _column(entry: DatasetColumn, kind: Type, value: Sql, cast_input: Sql | None, *, where: str) -> CleanColumn:
+def _column(entry: DatasetColumn, kind: Type, value: Sql, read: SafeCast | None, *, where: str) -> CleanColumn:
     default = None if entry.default is None else default_literal(entry.default, kind, where=f"{where}: default")
     field = Field(entry.name, kind, required=not entry.allow_null)
-    return CleanColumn(field=field, input=value, cast=cast_input, default=default)
+    if read is None:
+        return CleanColumn(field=field, input=value, default=default)
+    return CleanColumn(field=field, input=value, attempt=read.attempt, cast=read.value, default=default)
 
 
 def _transformed(value: Sql, entry: DatasetColumn) -> Sql:
@@ -228,5 +238,13 @@ def _transformed(value: Sql, entry: DatasetColumn) -> Sql:
     return value
 
 
+def stored_raw(column: str) -> str:
+    return f"_neve_of_{column}"
+
+
 def _stored_input(column: str) -> str:
     return f"_neve_in_{column}"
+
+
+def _stored_attempt(column: str) -> str:
+    return f"_neve_try_{column}"

@@ -22,7 +22,7 @@ from neve.errors import ColumnNotFound, InvalidSchema, nearest
 from neve.model.dataset import CORRUPT, PASSED_THROUGH, Dataset
 from neve.model.layout import SortField, parse_sort_field
 from neve.model.types import Field
-from neve.sql.cleaning.columns import ROW, CleanColumn, RawColumns, build_columns
+from neve.sql.cleaning.columns import CleanColumn, RawColumns, build_columns, stored_raw
 from neve.sql.cleaning.expressions import SOURCE
 from neve.sql.cleaning.filters import condition
 from neve.sql.cleaning.words import Sql, call, cast, name, render, text, when
@@ -115,15 +115,21 @@ def _unlike(rule: str, taken: set[str]) -> str:
 
 
 def _select(columns: Sequence[CleanColumn], rules: Mapping[str, Sql], raw: RawColumns) -> exp.Select:
-    """Step by step, so that nothing is computed twice: inputs, casts, the same for expressions, rules, names."""
+    """Step by step, so that nothing is computed twice: inputs, casts, the same for expressions, rules, names.
+
+    The raw row as a whole is put together for rejected rows only.
+    """
     passed = [name(column) for column in (*PASSED_THROUGH, CORRUPT)]
-    row = call("STRUCT", *map(name, raw.names))
+    kept = [_as(name(column), stored_raw(column)) for column in raw.names]
+    row = call("NAMED_STRUCT", *(word for column in raw.names for word in (text(column), name(stored_raw(column)))))
     plain = [column for column in columns if not column.computed]
     computed = [column for column in columns if column.computed]
     steps = [
-        ("inputs", exp.select(_as(row, ROW), *passed, *_inputs(plain)).from_(exp.to_table(SOURCE))),
+        ("inputs", exp.select(*kept, *passed, *_inputs(plain)).from_(exp.to_table(SOURCE))),
+        *_step("tried", _attempts(plain)),
         *_step("typed", _casts(plain)),
         *_step("computed", _inputs(computed)),
+        *_step("computed_tried", _attempts(computed)),
         *_step("computed_typed", _casts(computed)),
         *_step("judged", [_as(_rejected(rules), REJECTED)]),
     ]
@@ -135,7 +141,7 @@ def _select(columns: Sequence[CleanColumn], rules: Mapping[str, Sql], raw: RawCo
         *(_as(column.value, column.field.name) for column in columns),
         *(one.copy() for one in passed),
         name(REJECTED),
-        _as(when(rejected, call("TO_JSON", name(ROW), keep_nulls)), RAW),
+        _as(when(rejected, call("TO_JSON", row, keep_nulls)), RAW),
     ).from_(exp.to_table(steps[-1][0]))
     for alias, step in steps:
         last = last.with_(alias, as_=step, copy=False)
@@ -144,6 +150,10 @@ def _select(columns: Sequence[CleanColumn], rules: Mapping[str, Sql], raw: RawCo
 
 def _inputs(columns: Sequence[CleanColumn]) -> list[Sql]:
     return [_as(column.input, column.stored_input) for column in columns]
+
+
+def _attempts(columns: Sequence[CleanColumn]) -> list[Sql]:
+    return [_as(column.attempt, column.stored_attempt) for column in columns if column.attempt is not None]
 
 
 def _casts(columns: Sequence[CleanColumn]) -> list[Sql]:
