@@ -23,14 +23,7 @@ from neve.lake import Lake, LakeTable
 
 Make = Callable[..., LakeTable]
 Cli = Callable[..., tuple[int, str, str]]
-LAYOUTS = [
-    ("iceberg", "flat"),
-    ("iceberg", "hive"),
-    ("parquet", "flat"),
-    ("parquet", "hive"),
-    ("csv", "flat"),
-    ("csv", "hive"),
-]
+LAYOUTS = [("iceberg", "flat"), ("parquet", "flat"), ("parquet", "hive"), ("csv", "flat"), ("csv", "hive")]
 
 
 @pytest.fixture
