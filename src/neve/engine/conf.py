@@ -60,6 +60,7 @@ def spark_conf(loaded: LoadedSettings, launch: Launch) -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         "spark.sql.legacy.javaCharsets": "true",  # else Spark reads no file of a Windows machine
         "spark.sql.ui.explainMode": "simple",  # every plan is written out, for pages that are off
+        "spark.sql.codegen.hugeMethodLimit": "8000",  # a longer method is never compiled by Java
         "spark.sql.codegen.cache.maxEntries": "2000",  # a worker comes back to each of its tables, and finds its code
         **_class_path(loaded, launch.jars),
         **({_LISTING_JOBS: "100000"} if is_local(loaded) else {}),
