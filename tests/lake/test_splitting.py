@@ -86,8 +86,13 @@ def test_every_row_once_where_it_belongs(tmp_path: Path, keys: list[str], monkey
         if number == 3:
             table = table.drop_columns(["j"])
         pq.write_table(table, tmp_path / f"old/{number}.parquet")
-    stats = Repartitioner(tmp_path / "old", tmp_path / "new", keys, batch_size=5).repartition()
+    work = Repartitioner(tmp_path / "old", tmp_path / "new", keys, batch_size=5)
+    estimate, dry = work.estimate_size(), work.repartition(dry_run=True)
+    assert not (tmp_path / "new").exists()
+    stats = work.repartition()
     assert (stats["records_read"], stats["records_written"], stats["validated"]) == (120, 120, True)
+    assert {dry["partitions_created"], estimate["num_partitions"]} == {stats["partitions_created"]}
+    assert (dry["records_written"], estimate["total_rows"]) == (120, 120)
     assert bag(read(tmp_path / "new")) == bag(rows)
     for file in (tmp_path / "new").rglob("*.parquet"):
         place = dict(partition_of(str(file.relative_to(tmp_path / "new"))))

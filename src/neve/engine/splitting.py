@@ -7,6 +7,7 @@ was written is read back and must have the same numbers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -86,10 +87,17 @@ def _as_dictionary(column: Any) -> Any:
 def sample_groups(dataset: Dataset, keys: Sequence[str]) -> int:
     """How many partitions the rows of some files would make."""
     paths = _paths(dataset)
-    found: set[Group] = set()
-    for path in paths[:: -(-len(paths) // _SAMPLE) or 1]:
-        found |= _groups_of(path, keys)
-    return len(found)
+    return len(_count(paths[:: -(-len(paths) // _SAMPLE) or 1], keys))
+
+
+def count_groups(dataset: Dataset, keys: Sequence[str]) -> dict[Group, int]:
+    """How many rows each partition would get."""
+    return _count(_paths(dataset), keys)
+
+
+def _count(paths: Sequence[str], keys: Sequence[str]) -> Counter[Group]:
+    with ThreadPoolExecutor() as pool:
+        return sum(pool.map(lambda path: _groups_of(path, keys), paths), Counter[Group]())
 
 
 def split_files(
@@ -228,19 +236,20 @@ def _group_codes(rows: Any, keys: Sequence[str]) -> tuple[Any, list[tuple[Any, .
     return codes, found
 
 
-def _groups_of(path: str, keys: Sequence[str]) -> set[Group]:
+def _groups_of(path: str, keys: Sequence[str]) -> Counter[Group]:
     import pyarrow.parquet as pq
 
-    found: set[Group] = set()
+    found: Counter[Group] = Counter()
     with pq.ParquetFile(path) as file:
         held = file.schema_arrow.names
         there = [key for key in keys if key in held]  # a column that a file lacks is NULL
         if not there:
-            return {(None,) * len(keys)} if file.metadata.num_rows else found
+            return Counter({(None,) * len(keys): rows} if (rows := file.metadata.num_rows) else ())
         for batch in file.iter_batches(batch_size=_ROWS, columns=there):
             if batch.num_rows:
                 codes, groups = _group_codes(batch, keys)
-                found |= {tuple(map(group_text, groups[code])) for code in codes.unique().to_pylist()}
+                for held_by in codes.value_counts().to_pylist():
+                    found[tuple(map(group_text, groups[held_by["values"]]))] += held_by["counts"]
     return found
 
 

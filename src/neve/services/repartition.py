@@ -95,13 +95,8 @@ class _Tally:
 
 def estimate(work: Workplace, request: RepartitionRequest) -> SizeEstimate:
     """How many partitions there would be; sizes and rows of the source as its footers give them."""
-    from neve.engine.parquet_files import work_session
-    from neve.engine.repartition import count_partitions, target_dataset, transformed_rows
-
     directory = open_parquet(request.source)
-    dataset = read_dataset(directory, directory.files())
-    rows = transformed_rows(work_session(work.spark, dataset), dataset, request.transform)
-    groups = count_partitions(rows, target_dataset(rows, request.target, request.columns).keys)
+    groups = _partitions(work, request, dataset := read_dataset(directory, directory.files()))
     total = sum(groups.values())
     return SizeEstimate(
         total_rows=total,
@@ -155,11 +150,7 @@ def repartition(work: Workplace, request: RepartitionRequest) -> RepartitionStat
 
 
 def _preview(work: Workplace, request: RepartitionRequest, dataset: Dataset) -> RepartitionStats:
-    from neve.engine.parquet_files import work_session
-    from neve.engine.repartition import count_partitions, target_dataset, transformed_rows
-
-    rows = transformed_rows(work_session(work.spark, dataset), dataset, request.transform)
-    groups = count_partitions(rows, target_dataset(rows, request.target, request.columns).keys)
+    groups = _partitions(work, request, dataset)
     return RepartitionStats(
         dry_run=True,
         files_read=len(dataset.footers),
@@ -170,6 +161,26 @@ def _preview(work: Workplace, request: RepartitionRequest, dataset: Dataset) -> 
         bytes_read=sum(footer.bytes for footer in dataset.footers),
         bytes_written=sum(footer.bytes for footer in dataset.footers),
     )
+
+
+def _partitions(work: Workplace, request: RepartitionRequest, dataset: Dataset) -> dict[Group, int]:
+    """The rows of each new partition: from the key columns alone, unless Spark has to make them."""
+    from neve.engine.parquet_files import work_session
+    from neve.engine.repartition import count_partitions, target_dataset, transformed_rows
+    from neve.engine.splitting import columns_of, count_groups
+
+    if request.transform is None and not dataset.lacking() and columns_of(dataset) is not None:
+        return count_groups(dataset, _target(request, dataset).keys)
+    rows = transformed_rows(work_session(work.spark, dataset), dataset, request.transform)
+    return count_partitions(rows, target_dataset(rows, request.target, request.columns).keys)
+
+
+def _target(request: RepartitionRequest, part: Dataset) -> Dataset:
+    """What the rows go into, without a transform."""
+    keys = find_names(part.names, request.columns, where="the rows", what="the partitioning")
+    new = Dataset(request.target, (), part.columns, keys)
+    _ = new.types  # refuses keys whose values no folder can name
+    return new
 
 
 # -------------------------------------------------------------------------------------------------------------- parts
@@ -223,9 +234,7 @@ def _write_part(
     """The cheapest ways that are right: files as they are, rows in this process, and on Spark what is left."""
     if request.transform is not None or request.sort_by or part.lacking():
         return _shuffle(work, request, part, sink, what=what)
-    keys = find_names(part.names, request.columns, where="the rows", what="the partitioning")
-    new = Dataset(request.target, (), part.columns, keys)
-    _ = new.types  # refuses keys whose values no folder can name
+    new = _target(request, part)
     copied, files = _copy_whole(work, request, part, new, sink, what=what)
     rest = part.only([footer.path for footer in part.footers if footer.path not in copied])
     if not rest.footers:
