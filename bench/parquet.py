@@ -196,11 +196,16 @@ def compact_polars(folder: Path) -> str:
     return f"→ {len(list(out.rglob('*.parquet')))} files, not crash-safe"
 
 
-def repartition_ours(folder: Path) -> str:
+def repartition_ours(folder: Path, *, validate: bool = True) -> str:
     from neve.parquet import Repartitioner
 
-    stats = Repartitioner(folder, folder.with_name("out"), ["region"]).repartition()
-    return f"{stats['partitions_created']} partitions, {stats['files_written']} files, every row compared"
+    stats = Repartitioner(folder, folder.with_name("out"), ["region"]).repartition(validate=validate)
+    compared = "every row compared" if validate else "no row compared"
+    return f"{stats['partitions_created']} partitions, {stats['files_written']} files, {compared}"
+
+
+def repartition_unchecked(folder: Path) -> str:
+    return repartition_ours(folder, validate=False)
 
 
 def transform_ours(folder: Path) -> str:
@@ -268,7 +273,12 @@ def upsert(folder: Path) -> str:
 
 WORK: dict[str, dict[str, Callable[[Path], str]]] = {
     "compact": {"neve": compact_ours, "duckdb": compact_duckdb, "polars": compact_polars},
-    "repartition": {"neve": repartition_ours, "duckdb": repartition_duckdb, "polars": repartition_polars},
+    "repartition": {
+        "neve": repartition_ours,
+        "neve, validate=False": repartition_unchecked,
+        "duckdb": repartition_duckdb,
+        "polars": repartition_polars,
+    },
     "transform and repartition": {"neve": transform_ours, "duckdb": transform_duckdb, "polars": transform_polars},
     "delete 0.1 %": {"neve": delete},
     "delete 0.1 %, partition_filter": {"neve": delete_filtered},
