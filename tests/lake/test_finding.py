@@ -9,8 +9,8 @@ import pytest
 from tests.lake.lakes import Cli
 from tests.lake.serving import Client, serving
 
+from neve import __version__
 from neve.cli.options import REMOTE, WARM
-from neve.client import finding
 from neve.client.finding import find_service
 from neve.http import create_app
 from neve.lake import Lake
@@ -75,20 +75,19 @@ def test_a_service_that_wants_a_key_is_asked_with_one_alone(
     assert cli(*GET).code == 0
     assert asked(client, Authorization=f"Bearer {key}") == 1
     tenant = lake.keys.create("acme", "admin").key
-    assert find_service(lake.root, str(tenant)) is None
+    assert find_service(lake.root, str(tenant), version=__version__) is None
 
 
 def test_no_other_is_taken_for_it(client: Client, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"http://127.0.0.1:{client.port}"
-    assert find_service(lake.root, None) == url
+    assert find_service(lake.root, None, version=__version__) == url
     announce(tmp_path, f'{{"url": "{url}"}}')
-    assert find_service(tmp_path, None) is None, "it answers for another lake"
+    assert find_service(tmp_path, None, version=__version__) is None, "it answers for another lake"
     for wrong in ("", "{", '{"url": 1}', '{"url": "http://127.0.0.1:1"}', '{"url": "http://203.0.113.1:80"}'):
         announce(lake.root, wrong)
-        assert find_service(lake.root, None) is None, wrong
+        assert find_service(lake.root, None, version=__version__) is None, wrong
     announce(lake.root, f'{{"url": "{url}"}}')
-    monkeypatch.setattr(finding, "__version__", "0")
-    assert find_service(lake.root, None) is None, "it is of another version"
+    assert find_service(lake.root, None, version="0") is None, "it is of another version"
 
 
 def test_only_what_a_service_can_do_is_asked_of_one() -> None:

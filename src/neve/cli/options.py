@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from neve import __version__
 from neve.errors import InvalidInput, NeedsConfirmation, Refused, Unsupported
 from neve.model.environment import ENV_KEY, ENV_SERVER
 
@@ -117,7 +118,7 @@ def _find_server(words: Mapping[str, Any]) -> None:
     from neve.services.specs import is_table_file
 
     if not any(is_table_file(word) for word in words.values() if isinstance(word, str)):
-        options.server = find_service(root, os.environ.get(ENV_KEY))
+        options.server = find_service(root, os.environ.get(ENV_KEY), version=__version__)
         options.found = options.server is not None
 
 
