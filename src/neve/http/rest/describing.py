@@ -31,6 +31,17 @@ PROBLEM = {
     },
 }
 
+EVENT = {
+    "type": "object",
+    "description": "one server-sent event",
+    "required": ["data"],
+    "properties": {
+        "event": {"type": "string", "description": "the state of the run"},
+        "id": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": _JSON, "description": "the run, as GET /runs/{run} answers it"},
+    },
+}
+
 
 def words_of(routes: Iterable[Route]) -> dict[str, Any]:
     """Every schema that the routes speak of, by its name."""
@@ -87,7 +98,7 @@ def _query(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _responses(route: Route, by_and_by: str | None) -> dict[str, Any]:
     if by_and_by is not None:
-        return {"200": _content("as it goes on", by_and_by, {"type": "string"})}
+        return {"200": _content("as it goes on", by_and_by, EVENT)}
     if route.way == "as rows":
         rows = {"type": "object", "description": "one object a line, as -o jsonl prints them"}
         return {"200": _content("rows", ROWS, rows)}
