@@ -326,8 +326,8 @@ class TestExpressions:
         )
         cleaning = build_cleaning(config, SOURCE)
         amount = "COALESCE(`_neve_as_amount`, CAST(0 AS DOUBLE))"
-        raw = "`_neve_row`.`price`"
-        assert f"({raw} + {amount} + {raw} + `_neve_row`.`region`)" in cleaning.select
+        raw = "`_neve_of_price`"
+        assert f"({raw} + {amount} + {raw} + `_neve_of_region`)" in cleaning.select
         assert cleaning.unused == ("date", "Quantity")
 
     def test_an_unknown_column(self):
