@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from datetime import date, timedelta
 
-from neve.engine.reading import by_month
 from neve.model.ingest import SourceFile
+from neve.plan.ingest import by_month
 
 
 def files(days: int) -> dict[SourceFile, date]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,9 +10,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neve.cli.options import leave_server, open_lake, open_remote, options, read_text, say
+from neve.cli.options import open_lake, open_remote, options, read_text, say
 from neve.cli.render import emit, emit_stream
-from neve.errors import CheckFailed, InvalidInput, NeveError, Unsupported
+from neve.errors import CheckFailed, InvalidInput, Unsupported
 from neve.model.commands import neve
 from neve.model.health import STATES, StatusRow
 
@@ -83,31 +82,16 @@ def run_sql(text: str | None, *, file: Path | None, write: bool, as_of: str | No
     if (text is None) == (file is None):
         raise InvalidInput("give either SQL text or -f FILE", hint='neve sql "SELECT 1"')
     asked = text or read_text(file) or ""
-    if options.found and (write or not _is_for_service(asked)):
-        leave_server()
     if options.server is not None:
         _emit_remote(asked, write=write, as_of=as_of, limit=limit)
         return
     emit_frame(open_lake(create=True).sql(asked, write=write, as_of=as_of), limit=limit)
 
 
-_OF_THIS_MACHINE = re.compile(r"`[^`]*[/\\:][^`]*`|\b(java_method|try_reflect|reflect)\s*\(", re.IGNORECASE)
-"""Names of files, and calls of Java."""
-
-
-def _is_for_service(text: str) -> bool:
-    """Whether a service would run this: one statement that reads, and not this machine."""
-    from neve.services.operations.asking import check_reads
-
-    try:
-        check_reads(text)
-    except NeveError:
-        return False
-    return _OF_THIS_MACHINE.search(text) is None
-
-
 def _emit_remote(text: str, *, write: bool, as_of: str | None, limit: int | None) -> None:
-    if write:
+    from neve.services.operations.asking import is_taken
+
+    if write or (options.found and not is_taken(text)):
         raise Unsupported("a service takes SQL that reads", hint="do it on its machine, and leave --server out")
     emit_rows(lambda most: open_remote().rows(text, as_of=as_of, limit=most), limit=limit)
 

@@ -97,7 +97,7 @@ def open_remote() -> Client:
     return Client(options.server or "", os.environ.get(ENV_KEY))
 
 
-def leave_server() -> None:
+def _leave_server() -> None:
     """What a service that was found does not do is done here."""
     options.server, options.found = None, False
 
@@ -211,7 +211,7 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         command = ctx.command_path.partition(" ")[2]
         if options.server == OFF:
-            leave_server()
+            _leave_server()
             return super().invoke(ctx)
         if options.server is None:
             return self._invoke_near(ctx, command)
@@ -232,7 +232,7 @@ class Command(TyperCommand):
         except Unsupported:
             if not options.found:
                 raise
-        leave_server()
+        _leave_server()
         return super().invoke(ctx)
 
 

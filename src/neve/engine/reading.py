@@ -18,6 +18,7 @@ from neve.model.encodings import java_name
 from neve.model.ingest import INGEST_DATE, SourceFile
 from neve.model.names import quote
 from neve.model.types import Field, ListOf, MapOf, Primitive, Struct, Type, spelled
+from neve.plan.ingest import by_month
 from neve.sql.columns import parse_type
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 SOURCE_FILE, SOURCE_LINE = "_source_file", "_source_line"
 SPLIT_BYTES = 128 * 1024 * 1024
 """Spark's spark.sql.files.maxPartitionBytes: a file from this size on may be read by several tasks."""
-_SCANS = 24
 _ROW, _BLOCK, _URL = "_neve_row", "_neve_block", "_neve_url"
 _PLACE_IN_TASK = (1 << 33) - 1
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./=,@+~-]*")
@@ -106,16 +106,6 @@ def _scan_by_date(
         return _scan(spark, members, source, json_types)
     parts = [_scan(spark, part, source, json_types) for part in by_month(members, dates)]
     return reduce(lambda left, right: left.unionAll(right), parts)
-
-
-def by_month(files: Iterable[SourceFile], dates: Mapping[SourceFile, date]) -> list[list[SourceFile]]:
-    """Files of each month together, in order; of so many months that Spark would plan for long, several together."""
-    months: dict[tuple[int, int], list[SourceFile]] = defaultdict(list)
-    for file in sorted(files, key=lambda file: dates[file]):
-        months[dates[file].year, dates[file].month].append(file)
-    found = list(months.values())
-    step = -(-len(found) // _SCANS)
-    return [[file for part in found[at : at + step] for file in part] for at in range(0, len(found), step)]
 
 
 def _scan(

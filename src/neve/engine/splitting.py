@@ -96,8 +96,11 @@ def count_groups(dataset: Dataset, keys: Sequence[str]) -> dict[Group, int]:
 
 
 def _count(paths: Sequence[str], keys: Sequence[str]) -> Counter[Group]:
+    found: Counter[Group] = Counter()
     with ThreadPoolExecutor() as pool:
-        return sum(pool.map(lambda path: _groups_of(path, keys), paths), Counter[Group]())
+        for held in pool.map(lambda path: _groups_of(path, keys), paths):
+            found.update(held)
+    return found
 
 
 def split_files(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
@@ -16,11 +17,23 @@ from neve.model.types import Field
 from neve.model.units import Limit
 from neve.plan.tables import holds_all_of
 
+_SCANS = 24
+
 
 def make_delivery(day: date, files: Sequence[SourceFile], *, cleaning: str) -> Delivery:
     """Files of one date as a delivery; the hash does not depend on where they lie or how they are ordered."""
     content = json.dumps({"files": sorted(file.digest for file in files), "cleaning": cleaning})
     return Delivery(date=day, files=tuple(files), content_hash=hashlib.sha256(content.encode()).hexdigest())
+
+
+def by_month(files: Iterable[SourceFile], dates: Mapping[SourceFile, date]) -> list[list[SourceFile]]:
+    """Files of each month together, in order; of so many months that Spark would plan for long, several together."""
+    months: dict[tuple[int, int], list[SourceFile]] = defaultdict(list)
+    for file in sorted(files, key=lambda file: dates[file]):
+        months[dates[file].year, dates[file].month].append(file)
+    found = list(months.values())
+    step = -(-len(found) // _SCANS)
+    return [[file for part in found[at : at + step] for file in part] for at in range(0, len(found), step)]
 
 
 def held_in_snapshots(facts: TableFacts) -> list[Held]:

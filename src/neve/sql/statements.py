@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +15,7 @@ from sqlglot.tokenizer_core import TokenType
 from neve.errors import InvalidQuery
 from neve.model.names import quote
 
+_MACHINE = re.compile(r"`[^`]*[/\\:][^`]*`|\b(java_method|try_reflect|reflect)\s*\(", re.IGNORECASE)
 _BY_HAND = "write VERSION AS OF or TIMESTAMP AS OF into the query itself"
 logging.getLogger("sqlglot").setLevel(logging.ERROR)  # what it does not know is no news to whoever typed it
 
@@ -93,6 +95,15 @@ def first_word(text: str) -> str:
     except SqlglotError:
         return ""
     return next((token.text.upper() for token in tokens if token.token_type != TokenType.L_PAREN), "")
+
+
+def names_machine(text: str) -> bool:
+    """Whether a statement may read files by their path, or call Java.
+
+    >>> names_machine("SELECT * FROM csv.`/tmp/a.csv`"), names_machine("SELECT a / b AS `of`, `x` FROM t")
+    (True, False)
+    """
+    return _MACHINE.search(text) is not None
 
 
 def as_of(text: str, moment: Moment) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from neve.errors import FileGone, InvalidInput, NeedsWrite
+from neve.errors import FileGone, InvalidInput, NeedsWrite, NeveError
 from neve.model.changes import WEIGHT
 from neve.model.facts import TableFacts
 from neve.model.json_values import named_json
@@ -26,7 +26,7 @@ from neve.sql.cleaning.words import VARIABLE
 from neve.sql.confining import confine
 from neve.sql.joins import Side, joined, joined_columns
 from neve.sql.records import RowSql
-from neve.sql.statements import Statement, first_word, read_script
+from neve.sql.statements import Statement, first_word, names_machine, read_script
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -148,6 +148,15 @@ def check_reads(sql: str) -> Statement:
             hint="use WRITE, UPDATE, DELETE, CREATE_TABLE…, or `neve sql` on the machine itself",
         )
     return statement
+
+
+def is_taken(sql: str) -> bool:
+    """Whether a service runs this for a reader: one statement that looks, and not at the machine."""
+    try:
+        check_reads(sql)
+    except NeveError:
+        return False
+    return not names_machine(sql)
 
 
 def one_statement(sql: str) -> Statement:

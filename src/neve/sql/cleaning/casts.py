@@ -94,10 +94,10 @@ def safe_cast(
     """
     if kind.name in FLOATING:
         return SafeCast(_floating(given, attempt, kind), try_cast(given, kind))
-    if kind.name == "date" and date_format is None:
-        return SafeCast(_date(given, attempt, kind), try_cast(given, kind))
     if kind.name == "date":
-        return SafeCast(call("TRY_TO_DATE", call("TRIM", given), text(date_format or "")))
+        if date_format is not None:
+            return SafeCast(call("TRY_TO_DATE", call("TRIM", given), text(date_format)))
+        return SafeCast(_date(given, attempt, kind), try_cast(given, kind))
     if kind.name in _WHOLE:
         return SafeCast(_whole(given, kind))
     if is_decimal(kind):
