@@ -20,12 +20,13 @@ from neve.model.copying import CopyOptions, CopyResult, Element, FileShape
 
 LINEAGE = (ROW_ID, SEQUENCE)
 _SAMPLE = 4096
+_MOST_UNPACKED = 128 << 20
 _NOT_REPEATING = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """How row groups are written: the codec as pyarrow names it, and the bytes, not packed, of one."""
+    """How row groups are written: the codec as pyarrow names it, and the bytes of one, packed, as Iceberg counts them."""
 
     codec: str
     level: int | None
@@ -100,14 +101,15 @@ def _columns(shape: FileShape) -> tuple[Element, ...]:
 
 
 def _pieces(files: Sequence[tuple[Open, FileShape]], row_group_bytes: int) -> Iterator[Piece]:
+    """Files for one row group each, which rows that pack well do not let grow beyond what memory holds."""
     held: list[Open] = []
-    first = size = 0
+    first = packed = unpacked = 0
     for number, (source, shape) in enumerate(files):
-        if held and size + shape.unpacked_bytes > row_group_bytes:
+        packed, unpacked = packed + shape.data_bytes, unpacked + shape.unpacked_bytes
+        if held and (packed > row_group_bytes or unpacked > _MOST_UNPACKED):
             yield Piece(first, tuple(held))
-            held, first, size = [], number, 0
+            held, first, packed, unpacked = [], number, shape.data_bytes, shape.unpacked_bytes
         held.append(source)
-        size += shape.unpacked_bytes
     if held:
         yield Piece(first, tuple(held))
 
