@@ -1,4 +1,4 @@
-"""Small files decoded and encoded into one: its row groups are as large as they should be, packed, and fit in memory."""
+"""Small files decoded and encoded into one: its row groups are as large as asked for, packed, and fit in memory."""
 
 from __future__ import annotations
 
