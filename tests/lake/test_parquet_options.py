@@ -107,11 +107,11 @@ def test_repartition(cli: Cli, folder: Path, tmp_path: Path) -> None:
 
 def test_an_unfinished_repartition(cli: Cli, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """--start-over begins anew, else it goes on."""
-    from neve.services import repartition
+    from neve.services.repartition import parts
 
-    whole, before = repartition._parts, sums(folder)
-    monkeypatch.setattr(repartition, "_parts", lambda dataset, _: whole(dataset, 1))
-    real, left = repartition._write_part, 2
+    whole, before = parts._parts, sums(folder)
+    monkeypatch.setattr(parts, "_parts", lambda dataset, _: whole(dataset, 1))
+    real, left = parts._write_part, 2
 
     def stop(*arguments: Any, **options: Any) -> Any:
         nonlocal left
@@ -123,10 +123,10 @@ def test_an_unfinished_repartition(cli: Cli, folder: Path, tmp_path: Path, monke
     command = ("parquet", "repartition", str(folder), str(tmp_path / "new"), "--by", "side")
     for words, resumed in (((), True), (("--start-over",), False)):
         left = 2
-        monkeypatch.setattr(repartition, "_write_part", stop)
+        monkeypatch.setattr(parts, "_write_part", stop)
         assert cli(*command).code != 0
         assert 0 < sums(tmp_path / "new")[0] < before[0]
-        monkeypatch.setattr(repartition, "_write_part", real)
+        monkeypatch.setattr(parts, "_write_part", real)
         assert answer(cli, *command, *words)["resumed"] is resumed
         assert sums(tmp_path / "new") == before
         for path in (tmp_path / "new").rglob("*.parquet"):

@@ -199,7 +199,7 @@ def test_more_partitions_than_files_can_be_open_are_left_to_spark(
     for number in range(70):
         rows = [number if number % 3 else 0] * 5
         pq.write_table(pa.table({"k": rows, "v": range(5)}), tmp_path / f"old/{number:03}.parquet")
-    monkeypatch.setattr("neve.services.repartition.MOST_OPEN", 40)
+    monkeypatch.setattr("neve.services.repartition.parts.MOST_OPEN", 40)
     staged: list[list[Path]] = []
     real = splitting.split_files
 
@@ -213,7 +213,7 @@ def test_more_partitions_than_files_can_be_open_are_left_to_spark(
     with pytest.raises(AssertionError, match="Spark is wanted"):
         Repartitioner(tmp_path / "old", tmp_path / "new", ["k"]).repartition()
     assert staged == [[]]
-    monkeypatch.setattr("neve.services.repartition.MOST_OPEN", 64)
+    monkeypatch.setattr("neve.services.repartition.parts.MOST_OPEN", 64)
     assert Repartitioner(tmp_path / "old", tmp_path / "new", ["k"]).repartition()["partitions_created"] == 47
 
 

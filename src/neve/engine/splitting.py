@@ -42,6 +42,10 @@ class TooManyGroups(Exception):
     """More partitions than can be written at once: Spark does it then."""
 
 
+class _Stopped(Exception):
+    """Another thread has failed, and its error is the one to tell."""
+
+
 def columns_of(dataset: Dataset) -> Any | None:
     """The columns of all files, with dictionaries where texts repeat.
 
@@ -147,20 +151,23 @@ class _Groups:
     most: int
     seen: set[str] = field(default_factory=set)
     lock: Lock = field(default_factory=Lock)
+    stopped: bool = False
 
     @property
     def are_too_many(self) -> bool:
-        return len(self.seen) > self.most >= 0
+        return len(self.seen) > self.most
 
     def add(self, group: str) -> None:
         with self.lock:
+            if self.stopped:
+                raise _Stopped
             self.seen.add(group)
-            if self.most < 0 or self.are_too_many:
+            if self.are_too_many:
                 raise TooManyGroups
 
     def stop(self) -> None:
-        if not self.are_too_many:
-            self.most = -1
+        """What is written no longer matters: another thread has failed."""
+        self.stopped = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

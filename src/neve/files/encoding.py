@@ -26,7 +26,7 @@ _NOT_REPEATING = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """How row groups are written: the codec as pyarrow names it, and the bytes of one as Iceberg counts them: packed."""
+    """How row groups are written: the codec as pyarrow names it, and the bytes of one, packed, as Iceberg counts."""
 
     codec: str
     level: int | None

@@ -24,7 +24,7 @@ def _one(call: Call) -> DynamicTable:
 
 
 def _refresh(call: Call) -> Any:
-    """What the command line prints; a round in which tables failed is an error, told with the others' receipts."""
+    """What the command line prints; a round in which tables failed is an error that names them."""
     words: rest.Refresh = call.body
     done = call.lake.dynamic.round(
         words.names, downstream=words.downstream, parallel=words.parallel, dry_run=words.dry_run

@@ -37,11 +37,12 @@ class Intermediate:
 @dataclass(frozen=True, slots=True)
 class Stepwise:
     """The steps in their order, and the text that remains; `read_off`: it only reads kept steps, so that computing it
-    again costs nothing."""
+    again costs nothing. `few` is as of a step."""
 
     steps: tuple[Intermediate, ...]
     sql: str
     read_off: bool
+    few: bool
 
 
 def stepwise(query: DeltaQuery) -> Stepwise:
@@ -65,7 +66,8 @@ def stepwise(query: DeltaQuery) -> Stepwise:
         if name in apart
     ]
     text = _written(final, inlined)
-    return Stepwise(tuple(steps), text.sql("spark"), _reads_off(text, kept))
+    is_few = query.driver in few or _is_few(final, few)
+    return Stepwise(tuple(steps), text.sql("spark"), _reads_off(text, kept), is_few)
 
 
 def _parts(tree: exp.Query) -> tuple[dict[str, exp.Query], exp.Query]:
