@@ -55,7 +55,7 @@ QUERY = QUERIES["every row, four columns"]
 SEEN = "count(*), sum(cast(xxhash64(id, g, h, s, w, d, e, m, day, r, q) AS decimal(38, 0)))"
 ROW_BYTES = 36
 _WRITES = 1.0
-_ASKED, _LONG = 5, 30.0
+_ASKED, _LONG = 10, 60.0
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Bench:
         shutil.rmtree(target.parent)
 
     def _ask(self, snapshots: Mapping[str, int]) -> None:
-        """Each query on each snapshot, in turn, the best of five; of two where that takes long."""
+        """Each query on each snapshot, in turn, the best of ten; of two where that takes long."""
         for label, text in QUERIES.items():
             took = dict.fromkeys(snapshots, float("inf"))
             began = time.monotonic()
