@@ -11,7 +11,7 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from neve.sql.delta import Analysis, DeltaQuery, Moments, Version, derive, derive_pairs, full, stepwise
+from neve.sql.delta import Analysis, DeltaQuery, Moments, Version, derive, full, stepwise
 
 Bag = Counter[tuple[Any, ...]]
 MOMENTS = Moments(datetime(2024, 1, 10, tzinfo=UTC), datetime(2024, 3, 10, tzinfo=UTC))  # a date lies between
@@ -98,9 +98,6 @@ def check(
             changes[key] = weight
     if query is not None and thorough:
         same(_stepwise(con, query), changes, "computed step by step the changes differ", text)
-    pairs = derive_pairs(analysis, changed, moments=MOMENTS)
-    if pairs is not None:
-        same(_paired(con, pairs), changes, "computed in pairs the changes differ", pairs.sql)
     after = _applied(stored, changes, text)
     same(_seen(after, visible), bag(con, as_written(analysis, "new")), "stored + changes differ from the query", text)
     if thorough or len(visible) < len(analysis.columns):
@@ -113,10 +110,6 @@ def check(
 
 def _stepwise(con: duckdb.DuckDBPyConnection, query: DeltaQuery) -> Bag:
     """The changes as Spark computes them, each step before the next; those said to be few are."""
-    return Counter({tuple(map(normal, row)): weight for *row, weight in _computed(con, query)})
-
-
-def _computed(con: duckdb.DuckDBPyConnection, query: DeltaQuery) -> list[tuple[Any, ...]]:
     text = stepwise(query)
     changed = sum(_size(con, step.name) for step in text.steps if step.sql is None)
     for step in text.steps:
@@ -124,28 +117,7 @@ def _computed(con: duckdb.DuckDBPyConnection, query: DeltaQuery) -> list[tuple[A
             con.execute(f'CREATE OR REPLACE TEMP TABLE "{step.name}" AS {_from_spark(step.sql)}')
         if step.few and _size(con, step.name) > 1 + _UNIONS * changed:
             raise Broken(f"{step.name} is not few\n{step.sql}")
-    found = con.execute(_from_spark(text.sql)).fetchall()
-    if text.few and len(found) > 1 + _UNIONS * changed:
-        raise Broken(f"the changes are not few\n{text.sql}")
-    return found
-
-
-def _paired(con: duckdb.DuckDBPyConnection, query: DeltaQuery) -> Bag:
-    """The changes by pairs of an old row, known by its place, and a new one; of each key there is one pair."""
-    con.execute("CREATE OR REPLACE TEMP TABLE without_places AS SELECT * FROM stored")
-    place = f"{{'file': 'f', 'pos': row_number() OVER ()}} AS \"{query.place}\""
-    con.execute(f"CREATE OR REPLACE TEMP TABLE stored AS SELECT *, {place} FROM without_places")
-    lying = {lies["pos"]: tuple(map(normal, row)) for *row, lies in con.execute("SELECT * FROM stored").fetchall()}
-    changes: Bag = Counter()
-    for *row, lies, comes in _computed(con, query):
-        if lies is not None:
-            changes[lying[lies["pos"]]] -= 1
-        if comes:
-            changes[tuple(map(normal, row))] += 1
-    con.execute("CREATE OR REPLACE TEMP TABLE stored AS SELECT * FROM without_places")
-    if not all(changes.values()):
-        raise Broken(f"a row goes and comes: {changes}\n{query.sql}")
-    return changes
+    return Counter({tuple(map(normal, row)): weight for *row, weight in con.execute(_from_spark(text.sql)).fetchall()})
 
 
 def _size(con: duckdb.DuckDBPyConnection, relation: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -49,35 +48,6 @@ def write_keyed(delta: RowDelta, changes: DataFrame, *, few: bool) -> Applied:
     if seen.get["doubled"]:
         raise JobFailed(f"{delta.table} holds two rows of one key: it is not what its changes were derived for")
     return Applied(come, seen.get["gone"])
-
-
-def write_pairs(delta: RowDelta, pairs: DataFrame, *, comes: str, place: str) -> tuple[Applied, Places]:
-    """Writes the rows that come, and tells the places of those that go, in one pass over few pairs of them."""
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as f
-
-    lies = f.col(quote(place))
-    file = f.xxhash64(lies["file"]).alias("number")
-    seen = Observation()
-    watched = pairs.observe(
-        seen,
-        f.to_json(f.collect_list(f.when(lies.isNotNull(), f.struct(file, lies["pos"].alias("at"))))).alias("gone"),
-        f.to_json(f.collect_set(f.when(lies.isNotNull(), f.struct(file, lies["file"].alias("file"))))).alias("files"),
-    )
-    come = delta.write(watched.where(f.col(quote(comes))), few=True)
-    places = _by_file(json.loads(seen.get["files"]), json.loads(seen.get["gone"]))
-    return Applied(come, sum(map(len, places.values()))), places
-
-
-def _by_file(files: Sequence[Mapping[str, Any]], gone: Sequence[Mapping[str, int]]) -> Places:
-    """Positions by file, out of files with their numbers, and of rows that know the number of their file."""
-    names = {item["number"]: item["file"] for item in files}
-    if len(names) != len(files):
-        raise JobFailed("two data files have the same number", hint="neve compact makes other files of them")
-    places: dict[str, set[int]] = {}
-    for row in gone:
-        places.setdefault(names[row["number"]], set()).add(row["at"])
-    return {file: sorted(at) for file, at in places.items()}
 
 
 def find_keyed(changes: DataFrame, place: str) -> Places:

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from neve.engine.finding import Places, find_bag, find_keyed, measure_bag, write_bag, write_keyed, write_pairs
+from neve.engine.finding import Places, find_bag, find_keyed, measure_bag, write_bag, write_keyed
 from neve.engine.refresh import (
     Applied,
     Steps,
@@ -42,7 +42,7 @@ from neve.services.dynamic.marking import mark
 from neve.services.ledger import branch_of
 from neve.services.look import RUN_ID
 from neve.services.runs import Progress
-from neve.sql.delta import DeltaQuery, Moments, Stepwise, Version, derive, derive_pairs, full, stepwise
+from neve.sql.delta import DeltaQuery, Moments, Version, derive, full, stepwise
 from neve.sql.freezing import thawed
 
 if TYPE_CHECKING:
@@ -97,15 +97,13 @@ def carry_out(context: Context, refresh: Refresh, run: Progress) -> CarriedOut:
         anew = plan_full(changed_share=refresh.estimate.changed_share, followed=followed, frozen=frozen)
         if anew.way == "replace":
             return _write_all(context, spark, refresh, run, anew)
-    small = goes_to_every_task(refresh.changed_rows, refresh.changed_bytes)
     if plan.way == "row_delta" and refresh.action == "INCREMENTAL":
         plan_small(spark)
-        if small and not frozen and (done := _in_one_pass(context, spark, refresh, run, plan)) is not None:
-            return done
     query = _query(refresh, places=plan.way == "row_delta")
     if query is None:
         move_on(context, refresh)
         return CarriedOut(Applied(0, 0))
+    small = goes_to_every_task(refresh.changed_rows, refresh.changed_bytes)
     with closing(Steps(spark, small=small)) as steps:
         found, read_off = _changes(spark, query, refresh, steps)
         changes = unfrozen(found, refresh.definition)
@@ -130,41 +128,18 @@ def provide_all(spark: SparkSession, query: DeltaQuery, refresh: Refresh) -> Non
             provide(spark, read.relation, name, side.sources[str(name)].snapshot, read.columns)
 
 
-def _follow(spark: SparkSession, query: DeltaQuery, text: Stepwise, refresh: Refresh, steps: Steps) -> DataFrame:
+def _follow(spark: SparkSession, query: DeltaQuery, refresh: Refresh, steps: Steps) -> tuple[DataFrame, bool]:
     """The changes of the sources, and what the text computes of them, step by step."""
+    text = stepwise(query)
     sources = {read.relation: TableName.parse(read.source) for read in query.reads if read.source is not None}
     for step in text.steps:
         rows = _given(spark, refresh, sources[step.name], steps) if step.sql is None else spark.sql(step.sql)
         steps.add(step.name, rows, kept=step.kept, few=step.few)
-    return spark.sql(text.sql)
+    return spark.sql(text.sql), text.read_off
 
 
 def _given(spark: SparkSession, refresh: Refresh, source: TableName, steps: Steps) -> DataFrame:
     return steps.pin(refresh.changes[source].frame(spark))
-
-
-def _in_one_pass(
-    context: Context, spark: SparkSession, refresh: Refresh, run: Progress, plan: ApplyPlan
-) -> CarriedOut | None:
-    """Few changes by key: one job writes the rows that come and tells where those lie that go. None where the general
-    way must be taken; nothing is changed then."""
-    if refresh.before is None or refresh.base is None:
-        return None
-    moments = Moments(refresh.before.at, refresh.after.at)
-    query = derive_pairs(refresh.analysis, frozenset(map(str, refresh.changes)), moments=moments)
-    if query is None or query.comes is None or query.place is None or not (text := stepwise(query)).few:
-        return None
-    provide_all(spark, query, refresh)
-    with closing(Steps(spark, small=True)) as steps, row_delta(spark, refresh.table, base=refresh.base) as delta:
-        pairs = _follow(spark, query, text, refresh, steps)
-        done, places = write_pairs(delta, pairs, comes=query.comes, place=query.place)
-        if done == Applied(0, 0):
-            move_on(context, refresh)
-            return CarriedOut(done)
-        settled = settle_apply(plan, keyed=True, inserted=done.inserted, deleted=done.deleted, size=0)
-        if settled.way == "row_delta":
-            settled = _commit(_Work(context, spark, refresh, run, query, pairs), settled, delta, places, done)
-        return CarriedOut(done, settled) if settled.way == "row_delta" else None
 
 
 def _query(refresh: Refresh, *, places: bool) -> DeltaQuery | None:
@@ -178,8 +153,7 @@ def _changes(spark: SparkSession, query: DeltaQuery, refresh: Refresh, steps: St
     """The net changes, and whether they are read off what is kept already."""
     provide_all(spark, query, refresh)
     if refresh.action == "INCREMENTAL":
-        text = stepwise(query)
-        return _follow(spark, query, text, refresh, steps), text.read_off
+        return _follow(spark, query, refresh, steps)
     provide(spark, STORED, refresh.table, refresh.base, query.columns)
     return compare(spark, query.sql, STORED, query.columns), False
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from neve.sql.delta.analysis import Analysis, OutputColumn, Source, analyse
 from neve.sql.delta.binding.context import Schema
 from neve.sql.delta.clock import Moments
-from neve.sql.delta.derive import DeltaQuery, derive, derive_pairs, full
+from neve.sql.delta.derive import DeltaQuery, derive, full
 from neve.sql.delta.equivalence import equivalent
 from neve.sql.delta.explain import explain
 from neve.sql.delta.operators import Version
@@ -31,7 +31,6 @@ __all__ = [
     "Version",
     "analyse",
     "derive",
-    "derive_pairs",
     "equivalent",
     "explain",
     "full",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlglot import exp
@@ -12,7 +13,7 @@ from neve.model.names import TableName
 from neve.sql.delta.analysis import Analysis
 from neve.sql.delta.clock import CLOCK, Moments
 from neve.sql.delta.columns import WEIGHT, Column, column
-from neve.sql.delta.merge import merged, paired
+from neve.sql.delta.merge import merged
 from neve.sql.delta.operators import Keys, Version
 from neve.sql.delta.script import Read, Script, as_select
 from neve.sql.delta.selects import items, named, number, pick, select, total, union_all, weighed
@@ -26,9 +27,6 @@ class DeltaQuery:
     The text of a derivation gives the columns of the stored table, hidden ones included, and `_w`: net, so no row comes
     twice and no weight is 0. That of a full computation gives the stored columns alone. `place` is a further column of
     a derivation: where the stored row that goes lies, NULL for rows that come.
-
-    A text in pairs has a row for each key that changes: the new row, which is to be written where `comes` says so, and
-    the place of the one that goes, if one does; and no `_w`. It has as many rows as its relation `driver`.
     """
 
     tree: exp.Query
@@ -36,8 +34,6 @@ class DeltaQuery:
     columns: tuple[str, ...]
     apply: Apply
     place: str | None = None
-    comes: str | None = None
-    driver: str | None = None
 
     @property
     def sql(self) -> str:
@@ -57,42 +53,19 @@ def derive(
         Unsupported: the query cannot follow changes.
     """
     shape = _shape(analysis)
-    script = _begun(analysis, changed, moments)
-    if not script.moves(shape.root):
-        return None
-    if places and shape.apply.kind == "keyed":
-        script.place = _unlike(script, shape, "place")
-    query, net = _changes(script, shape)
-    return None if query is None else _finished(script, shape, _settled(script, shape, query, net=net))
-
-
-def derive_pairs(analysis: Analysis, changed: frozenset[str], *, moments: Moments | None = None) -> DeltaQuery | None:
-    """The same changes as a text in pairs, with places: one pass over the touched rows, of which nothing need be kept.
-
-    None where there is none: only stored parts that add up have one.
-    """
-    shape = _shape(analysis)
-    script = _begun(analysis, changed, moments)
-    if shape.road != "merge" or not script.moves(shape.root):
-        return None
-    script.place, comes = _unlike(script, shape, "place"), _unlike(script, shape, "comes")
-    found = paired(script, shape, comes)
-    if found is None:
-        return None
-    query, driver = found
-    picked = [*_named(shape), column(script.place), column(comes)]
-    made = _finished(script, shape, select(picked, script.name(query, "pairs")))
-    return replace(made, comes=comes, driver=driver)
-
-
-def _begun(analysis: Analysis, changed: frozenset[str], moments: Moments | None) -> Script:
     names = frozenset(str(TableName.parse(name)) for name in changed)
     if analysis.timed:
         if moments is None:
             raise ValueError("a query that compares with the present moment needs the moments of both versions")
         names |= {CLOCK} if moments.old != moments.new else frozenset()
     at = None if moments is None else {Version.OLD: moments.old, Version.NEW: moments.new}
-    return Script(analysis.names, names, at)
+    script = Script(analysis.names, names, at)
+    if not script.moves(shape.root):
+        return None
+    if places and shape.apply.kind == "keyed":
+        script.place = _unlike(script, [name for name, _ in shape.fields])
+    query, net = _changes(script, shape)
+    return None if query is None else _finished(script, shape, _settled(script, shape, query, net=net))
 
 
 def full(analysis: Analysis, version: Version = Version.NEW, *, moment: datetime | None = None) -> DeltaQuery:
@@ -110,10 +83,10 @@ def full(analysis: Analysis, version: Version = Version.NEW, *, moment: datetime
     return _finished(script, shape, script.projected(rows, picked))
 
 
-def _unlike(script: Script, shape: Shape, wish: str) -> str:
-    """A name for what is told of a row that no column of the stored table has."""
-    taken = {name.lower() for name, _ in shape.fields}
-    return next(name for name in iter(lambda: script.names.fresh(wish), "") if name.lower() not in taken)
+def _unlike(script: Script, stored: Sequence[str]) -> str:
+    """A name for the place of a row that no column of the stored table has."""
+    taken = {name.lower() for name in stored}
+    return next(name for name in iter(lambda: script.names.fresh("place"), "") if name.lower() not in taken)
 
 
 def _shape(analysis: Analysis) -> Shape:

@@ -39,7 +39,7 @@ class Merge:
 
     def changes(self, relation: str) -> exp.Query:
         """Changes of the stored rows, out of the changes of the aggregate's input."""
-        joined = self.script.name(self._joined(self.added_by(relation)), "touched")
+        joined = self.script.name(self._joined(relation), "touched")
         old: list[Item] = [(c.name, column(self.old[c.name])) for c in self._stored_columns()]
         if self.script.place is not None and self.lies is not None:
             old.append((self.script.place, column(self.lies)))
@@ -49,32 +49,6 @@ class Merge:
         terms: list[exp.Query] = [select(gone, joined, exp.and_(goes, exp.not_(stays)) if self.net else goes)]
         terms += [self._come(rows) for rows in self._groups(joined)]
         return union_all(terms)
-
-    def pairs(self, added: str, comes: str) -> exp.Query:
-        """Each touched key once: its new row, whether that one `comes`, and the place of the old one if it goes.
-
-        Where none comes, nothing is computed of it: a group without rows may divide by their number.
-        """
-        same = exp.and_(*self._unchanged())
-        come = exp.and_(*self._alive(), exp.not_(exp.and_(column(self.there), same)))
-        new: list[Item] = [(c.name, c.ref) for c in self.keys]
-        new += [(part.column.name, self._new(part)) for part in self.state.parts]
-        new.append((comes, come))
-        told: list[Item] = [(comes, column(comes))]
-        if self.script.place is not None and self.lies is not None:
-            goes = exp.and_(column(self.there), exp.not_(exp.and_(*self._alive(), same.copy())))
-            new.append((self.script.place, exp.case().when(goes, column(self.lies))))
-            told.append((self.script.place, column(self.script.place)))
-        query: exp.Query = select(items(new), self.script.name(self._joined(added), "touched"))
-        for step in reversed(self.shape.chain):
-            if isinstance(step, Project):
-                outputs: list[Item] = [(c.name, _where(comes, e)) for c, e in step.outputs]
-                query = self.script.projected(query, [*outputs, *told])
-        return query
-
-    def added_by(self, relation: str) -> str:
-        """The name of what the changes add, per key."""
-        return self.script.name(self._increments(relation), "added")
 
     def _stored_columns(self) -> list[Column]:
         return [c for _, c in self.shape.fields]
@@ -89,8 +63,9 @@ class Merge:
                 pairs.append((self.taken[part.column.name], part.extremum(added=False)))
         return select(items(pairs), relation).group_by(*(c.ref for c in self.keys), copy=False)
 
-    def _joined(self, added: str) -> exp.Select:
+    def _joined(self, relation: str) -> exp.Select:
         """Each touched key with its increments and its stored row, if there is one."""
+        added = self.script.name(self._increments(relation), "added")
         stored = self.script.name(self._stored(added), "stored_rows")
         known = dict(self.shape.fields)
         same = [
@@ -208,11 +183,6 @@ class Merge:
         return select([*picked, *self.script.nowhere, named(WEIGHT, number(1))], relation)
 
 
-def _where(condition: str, value: exp.Expr) -> exp.Expr:
-    """A value that is computed only where a condition holds."""
-    return value if isinstance(value, exp.Column) else exp.case().when(column(condition), value)
-
-
 def merged(script: Script, shape: Shape) -> tuple[exp.Query | None, bool]:
     """Changes of a table whose stored parts add up, and whether they are net."""
     if shape.state is None:
@@ -222,16 +192,3 @@ def merged(script: Script, shape: Shape) -> tuple[exp.Query | None, bool]:
         return None, True
     merge = Merge(script, shape, shape.state)
     return merge.changes(relation), merge.net
-
-
-def paired(script: Script, shape: Shape, comes: str) -> tuple[exp.Query, str] | None:
-    """The same in pairs of old and new rows, and a relation that has as many rows; None where it takes more than one
-    pass over what is touched."""
-    if shape.state is None:
-        return None
-    relation = script.changes(shape.state.aggregate.child)
-    merge = Merge(script, shape, shape.state)
-    if relation is None or not merge.net:
-        return None
-    added = merge.added_by(relation)
-    return merge.pairs(added, comes), added

@@ -37,12 +37,11 @@ class Intermediate:
 @dataclass(frozen=True, slots=True)
 class Stepwise:
     """The steps in their order, and the text that remains; `read_off`: it only reads kept steps, so that computing it
-    again costs nothing. `few` is as of a step."""
+    again costs nothing."""
 
     steps: tuple[Intermediate, ...]
     sql: str
     read_off: bool
-    few: bool
 
 
 def stepwise(query: DeltaQuery) -> Stepwise:
@@ -66,8 +65,7 @@ def stepwise(query: DeltaQuery) -> Stepwise:
         if name in apart
     ]
     text = _written(final, inlined)
-    is_few = query.driver in few or _is_few(final, few)
-    return Stepwise(tuple(steps), text.sql("spark"), _reads_off(text, kept), is_few)
+    return Stepwise(tuple(steps), text.sql("spark"), _reads_off(text, kept))
 
 
 def _parts(tree: exp.Query) -> tuple[dict[str, exp.Query], exp.Query]:
