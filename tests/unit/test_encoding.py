@@ -48,5 +48,11 @@ def test_row_groups_are_as_large_as_asked_for_once_packed(tmp_path: Path) -> Non
 def test_rows_that_pack_well_do_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "_MOST_UNPACKED", 400_000)
     columns = [pa.array([number] * ROWS, pa.int64()) for number in range(12)]
-    found = encoded(tmp_path, columns, row_group_bytes=8 << 20)
+    found = encoded(tmp_path, columns, row_group_bytes=200_000)
     assert [found.metadata.row_group(number).num_rows for number in range(found.num_row_groups)] == [4 * ROWS] * 3
+
+
+def test_larger_row_groups_are_made_where_they_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "_MOST_UNPACKED", 400_000)
+    columns = [pa.array([number] * ROWS, pa.int64()) for number in range(12)]
+    assert encoded(tmp_path, columns, row_group_bytes=8 << 20).num_row_groups == 1

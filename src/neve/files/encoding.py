@@ -101,12 +101,13 @@ def _columns(shape: FileShape) -> tuple[Element, ...]:
 
 
 def _pieces(files: Sequence[tuple[Open, FileShape]], row_group_bytes: int) -> Iterator[Piece]:
-    """Files for one row group each, which rows that pack well do not let grow beyond what memory holds."""
+    """Files for one row group each; rows that pack well make a smaller one, as they are all in memory unpacked."""
     held: list[Open] = []
+    most_unpacked = max(row_group_bytes, _MOST_UNPACKED)
     first = packed = unpacked = 0
     for number, (source, shape) in enumerate(files):
         packed, unpacked = packed + shape.data_bytes, unpacked + shape.unpacked_bytes
-        if held and (packed > row_group_bytes or unpacked > _MOST_UNPACKED):
+        if held and (packed > row_group_bytes or unpacked > most_unpacked):
             yield Piece(first, tuple(held))
             held, first, packed, unpacked = [], number, shape.data_bytes, shape.unpacked_bytes
         held.append(source)
