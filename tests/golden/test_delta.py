@@ -90,13 +90,13 @@ def test_a_source_that_did_not_change_is_read_once(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_places_are_told_where_each_stored_row_has_a_key(path: Path) -> None:
+def test_places_are_told_where_stored_rows_are_read(path: Path) -> None:
     """One more column before the weight, read from the stored table and nowhere else."""
     analysis = analysed(path)
     derived = derive(analysis, frozenset({"a", "b"}), places=True) if analysis.incremental else None
     if derived is None:
         return
-    assert (derived.place is not None) == (derived.apply.kind == "keyed")
+    assert (derived.place is not None) == (derived.apply.kind != "bag")
     assert {read.place for read in derived.reads if read.kind != "stored"} <= {None}
     if derived.place is not None:
         assert derived.tree.named_selects == [*derived.columns, derived.place, "_w"]

@@ -30,6 +30,8 @@ QUERIES = {
     "bag": ("", "SELECT k, x, d FROM {ns}.s WHERE m IS NOT NULL"),
     "bag_by_day": ("PARTITIONED BY (d) CLUSTER BY (k)", "SELECT s.d, s.k, r.name FROM {ns}.s JOIN {ns}.r ON s.k = r.k"),
     "total": ("", "SELECT count(*) AS n, sum(m) AS total FROM {ns}.s"),
+    "window": ("CLUSTER BY (k)", "SELECT k, m, x, sum(m) OVER (PARTITION BY k) AS total FROM {ns}.s"),
+    "without": ("", "SELECT k, name FROM {ns}.r r WHERE NOT EXISTS (SELECT 1 FROM {ns}.s s WHERE s.k = r.k)"),
 }
 BOTH_WAYS = [query for query in QUERIES if query != "sums"]
 NAN, ZERO = "CAST('NaN' AS DOUBLE)", "CAST('-0.0' AS DOUBLE)"

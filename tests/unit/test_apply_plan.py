@@ -25,7 +25,7 @@ FEW = ApplyPlan("row_delta", Reason(code="few_rows", detail="at most 5 rows chan
 
 
 @pytest.mark.parametrize(
-    ("keyed", "inserted", "deleted", "size", "code"),
+    ("placed", "inserted", "deleted", "size", "code"),
     [
         (True, 3, 2, 0, "few_rows"),
         (True, MOST_ROWS * 9, MOST_ROWS, MOST_BYTES * 9, "few_rows"),
@@ -37,9 +37,9 @@ FEW = ApplyPlan("row_delta", Reason(code="few_rows", detail="at most 5 rows chan
     ],
 )
 def test_what_comes_to_the_driver_and_to_every_task_is_bounded(
-    keyed: bool, inserted: int, deleted: int, size: int, code: str
+    placed: bool, inserted: int, deleted: int, size: int, code: str
 ) -> None:
-    plan = settle_apply(FEW, keyed=keyed, inserted=inserted, deleted=deleted, size=size)
+    plan = settle_apply(FEW, placed=placed, inserted=inserted, deleted=deleted, size=size)
     assert (plan.way, plan.reason.code) == ("row_delta" if code == "few_rows" else "merge", code)
 
 
@@ -66,7 +66,7 @@ def test_only_little_goes_to_every_task() -> None:
 
 def test_a_merge_stays_a_merge() -> None:
     plan = ApplyPlan("merge", Reason(code="no_vectors", detail="format 2 has no deletion vectors"))
-    assert settle_apply(plan, keyed=True, inserted=1, deleted=1, size=1) == plan
+    assert settle_apply(plan, placed=True, inserted=1, deleted=1, size=1) == plan
 
 
 def test_a_file_of_vectors_is_a_puffin_file() -> None:

@@ -228,3 +228,29 @@ def test_the_page_says_what_the_rules_say() -> None:
     text = DOCUMENT.read_text()
     assert filled(text) == text, "run scripts/incremental_table.py"
     assert sum(line.startswith("| Q") and "| incremental |" in line for line in text.splitlines()) == 22
+
+
+@pytest.mark.parametrize(
+    ("query", "old"),
+    [
+        ("SELECT id FROM orders o WHERE NOT EXISTS (SELECT 1 FROM eu.customers c WHERE c.cid = o.cid)", False),
+        ("SELECT id FROM orders o WHERE EXISTS (SELECT 1 FROM eu.customers c WHERE c.cid = o.id)", False),
+        ("SELECT id, name FROM orders o LEFT JOIN eu.customers c ON c.name <=> o.at", True),
+        ("SELECT id FROM orders o WHERE NOT EXISTS (SELECT 1 FROM eu.customers c WHERE c.name = o.cid)", True),
+        (
+            "SELECT id FROM orders o WHERE EXISTS (SELECT 1 FROM eu.customers c WHERE c.cid = o.cid AND c.cid < o.id)",
+            True,
+        ),
+    ],
+    ids=[
+        "equal",
+        "whole numbers",
+        "a text and a time",
+        "a text and a number: '1' and '01' are both 1",
+        "not only equal",
+    ],
+)
+def test_partners_of_before_follow_from_those_of_now_where_values_stay_apart(query: str, old: bool) -> None:
+    derived = derive(analysis_of(query), frozenset({"eu.customers"}))
+    assert derived is not None
+    assert ("old_customers" in {read.relation for read in derived.reads}) is old

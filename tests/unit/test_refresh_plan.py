@@ -12,8 +12,8 @@ CHANGES = Reason(code="changes", detail="facts: 1 appends")
 MB = 1_000_000
 
 
-def source(rows: int, changed: int, *, width: int = 40) -> SourceSize:
-    return SourceSize(rows=rows, bytes=rows * width, changed_rows=changed, changed_bytes=changed * width)
+def source(rows: int, changed: int, *, width: int = 40, read: int = 0) -> SourceSize:
+    return SourceSize(rows=rows, bytes=rows * width, changed_rows=changed, changed_bytes=changed * width, read=read)
 
 
 def choose(
@@ -21,14 +21,17 @@ def choose(
     stored: int = 0,
     mode: RefreshMode = "AUTO",
     threshold: float = THRESHOLD,
+    spread: float = 1,
     past: tuple[PastRefresh, ...] = (),
 ) -> Choice:
-    sizes = RefreshSizes(sources=sources, stored_bytes=stored, past=past)
+    sizes = RefreshSizes(sources=sources, stored_bytes=stored, spread=spread, past=past)
     return choose_refresh(sizes, mode=mode, threshold=threshold, reason=CHANGES)
 
 
-def took(seconds: float, estimated: float, *, incremental: bool) -> PastRefresh:
-    return PastRefresh(incremental=incremental, seconds=seconds, estimated=estimated)
+def took(seconds: float, estimated: float, *, incremental: bool, changed: int = 0, touched: int = 0) -> PastRefresh:
+    return PastRefresh(
+        incremental=incremental, seconds=seconds, estimated=estimated, changed_rows=changed, touched_rows=touched
+    )
 
 
 def test_a_small_share_is_followed_for_the_reason_that_was_given() -> None:
@@ -74,20 +77,42 @@ def test_changes_count_once_however_often_a_row_changed() -> None:
     assert choose(source(0, 0)).estimate.changed_share == 0.0
 
 
-def test_changes_that_meet_other_sources_cost_reading_those() -> None:
+def test_what_changes_are_looked_up_in_costs_reading_it() -> None:
     alone = choose(source(10_000_000, 50_000)).estimate
-    joined = choose(source(10_000_000, 50_000), source(10_000_000, 0)).estimate
-    both = choose(source(10_000_000, 50_000), source(10_000_000, 50_000)).estimate
+    joined = choose(source(10_000_000, 50_000), source(10_000_000, 0, read=1)).estimate
+    both = choose(source(10_000_000, 50_000, read=1), source(10_000_000, 0, read=1)).estimate
     assert alone.incremental < joined.incremental < both.incremental
 
 
-def test_sources_that_all_changed_and_meet_each_other_are_computed_anew() -> None:
-    """Each is read against every other: dearer than reading each once."""
-    big = [source(10_000_000, 1_000_000) for _ in range(4)]
+def test_sources_that_are_read_at_both_ends_are_computed_anew() -> None:
+    """Dearer than reading each once."""
+    big = [source(10_000_000, 1_000_000, read=2) for _ in range(4)]
     choice = choose(*big)
     assert (choice.full, choice.reason.code) == (True, "costs_less")
     assert "estimated at" in choice.reason.detail
     assert not choose(*big, mode="INCREMENTAL").full
+
+
+def test_rows_of_the_result_that_a_change_touches_count_as_the_query_tells_and_then_as_it_was() -> None:
+    wide = source(3_000_000, 100_000, width=10, read=1)
+    assert not choose(wide, stored=40 * MB).full
+    assert choose(wide, stored=40 * MB, spread=20).full
+    few = took(1, 1, incremental=True, changed=100, touched=200)
+    assert not choose(wide, stored=40 * MB, spread=20, past=(few,)).full
+    many = took(1, 1, incremental=True, changed=100, touched=6_000)
+    assert choose(wide, stored=40 * MB, past=(took(1, 1, incremental=False), many, few)).full
+
+
+def test_few_rows_are_compared_only_where_the_past_says_that_following_takes_long() -> None:
+    few, slow = source(3_000_000, 3_000, width=20, read=2), took(6, 1, incremental=True)
+    assert not choose(few).full
+    assert not choose(few, past=(slow, slow)).full
+    choice = choose(few, past=(slow, slow, slow))
+    assert (choice.full, choice.reason.code) == (True, "costs_less")
+    anew = took(9, 1, incremental=False)
+    assert not choose(few, past=(anew, slow, slow, slow)).full, "once anew was slower still"
+    small = source(100_000, 3_000, width=20, read=2)
+    assert not choose(small, past=(slow, slow, slow)).full, "what is small either way is followed"
 
 
 def test_the_past_corrects_each_way_and_the_latest_counts_most() -> None:
@@ -103,9 +128,10 @@ def test_the_past_corrects_each_way_and_the_latest_counts_most() -> None:
     assert recovered.incremental == pytest.approx(4.5 * recovered.plain_incremental, abs=0.01)
 
 
-def test_what_is_known_of_one_way_only_speaks_for_the_machine() -> None:
-    sizes = RefreshSizes(sources=[source(1_000_000, 20_000)], stored_bytes=0, past=[took(4, 2, incremental=True)])
+def test_of_what_is_known_of_one_way_only_half_speaks_for_the_machine() -> None:
+    sizes = RefreshSizes(sources=[source(1_000_000, 20_000)], stored_bytes=0, past=[took(8, 2, incremental=True)])
     estimate = estimate_refresh(sizes)
+    assert estimate.incremental == pytest.approx(4 * estimate.plain_incremental, abs=0.01)
     assert estimate.full == pytest.approx(2 * estimate.plain_full, abs=0.01)
 
 

@@ -11,7 +11,7 @@ from neve.engine.refresh import CHANGES, Applied, provide, types_of
 from neve.engine.row_delta import RowDelta
 from neve.errors import JobFailed
 from neve.model.names import quote
-from neve.sql.applying import PLACE, WEIGHT, come_bag
+from neve.sql.applying import PLACE, WEIGHT
 from neve.sql.applying import find_bag as find_bag_sql
 
 if TYPE_CHECKING:
@@ -35,22 +35,33 @@ class Range:
     nulls: bool
 
 
-def write_keyed(delta: RowDelta, changes: DataFrame, *, few: bool) -> Applied:
-    """Writes the rows that come, in the same pass that computes the changes; of those that go, there are at most so
-    many."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was seen while the rows that come were written: how many come and go, and of how many different rows several
+    go, or several come."""
+
+    rows: Applied
+    gone_together: int
+    come_together: int
+
+
+def write_placed(delta: RowDelta, changes: DataFrame, *, few: bool) -> Written:
+    """Writes the rows that come, in the same pass that computes the changes."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
     seen = Observation()
-    counts = f"count_if({WEIGHT} < 0) AS gone", f"count_if(abs({WEIGHT}) > 1) AS doubled"
-    watched = changes.observe(seen, *map(f.expr, counts))
-    come = delta.write(watched.where(f"{WEIGHT} > 0"), few=few)
-    if seen.get["doubled"]:
-        raise JobFailed(f"{delta.table} holds two rows of one key: it is not what its changes were derived for")
-    return Applied(come, seen.get["gone"])
+    counts = (
+        f"coalesce(-sum(least({WEIGHT}, 0)), 0) AS gone",
+        f"count_if({WEIGHT} < -1) AS gone_together",
+        f"count_if({WEIGHT} > 1) AS come_together",
+    )
+    come = delta.write(_repeated(changes.observe(seen, *map(f.expr, counts))), few=few)
+    told = seen.get
+    return Written(Applied(come, told["gone"]), told["gone_together"], told["come_together"])
 
 
-def find_keyed(changes: DataFrame, place: str) -> Places:
+def read_places(changes: DataFrame, place: str, going: int) -> Places:
     """The places of the rows that go, as the changes themselves tell them.
 
     Raises:
@@ -58,9 +69,10 @@ def find_keyed(changes: DataFrame, place: str) -> Places:
     """
     with translated():
         found = dict(_positions(changes.where(f"{WEIGHT} < 0").selectExpr(f"{quote(place)} AS {PLACE}")))
-    if None in found:
+    places = {file: at for file, at in found.items() if file is not None}
+    if sum(map(len, places.values())) != going:
         raise JobFailed("a row to be replaced is not there")
-    return {file: at for file, at in found.items() if file is not None}
+    return places
 
 
 def measure_bag(changes: DataFrame, columns: Sequence[str]) -> tuple[Applied, list[Range]]:
@@ -106,10 +118,18 @@ def find_bag(
     return {file: at for file, at in places.items() if file is not None}
 
 
-def write_bag(spark: SparkSession, delta: RowDelta, columns: Sequence[str], *, few: bool) -> None:
+def write_bag(delta: RowDelta, changes: DataFrame, *, few: bool) -> None:
     """Writes the rows that come."""
     with translated():
-        delta.write(spark.sql(come_bag(CHANGES, columns)), few=few)
+        delta.write(_repeated(changes), few=few)
+
+
+def _repeated(changes: DataFrame) -> DataFrame:
+    """The rows that come, each as often as it does."""
+    from pyspark.sql import functions as f
+
+    often = f.explode(f.array_repeat(f.lit(0), f.col(WEIGHT).cast("int")))
+    return changes.where(f"{WEIGHT} > 0").withColumn(WEIGHT, often)
 
 
 def _positions(rows: DataFrame) -> Iterator[tuple[str | None, list[int]]]:

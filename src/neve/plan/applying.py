@@ -56,16 +56,17 @@ def plan_full(*, changed_share: float, followed: bool, frozen: bool) -> ApplyPla
     return ApplyPlan("replace", Reason(code="anew", detail=f"{changed_share:.0%} of the source rows changed"))
 
 
-def settle_apply(plan: ApplyPlan, *, keyed: bool, inserted: int, deleted: int, size: int) -> ApplyPlan:
-    """The plan once the changes are counted: `size` is what they take in memory, in bytes."""
+def settle_apply(plan: ApplyPlan, *, placed: bool, inserted: int, deleted: int, size: int) -> ApplyPlan:
+    """The plan once the changes are counted: `size` is what they take in memory, in bytes. `placed`: they tell where
+    the rows that go lie, so that these need not be looked for."""
     if plan.way == "merge":
         return plan
     if deleted > MOST_ROWS:
         return _merge("many_rows", f"{deleted:,} rows go, more than {MOST_ROWS:,}")
-    if not keyed and deleted > MOST_MATCHED:
+    if not placed and deleted > MOST_MATCHED:
         return _merge("many_rows", f"{deleted:,} rows go, more than {MOST_MATCHED:,}")
     going = size * deleted // max(1, inserted + deleted)
-    if not keyed and going > MOST_BYTES:
+    if not placed and going > MOST_BYTES:
         return _merge("many_bytes", f"the rows that go take {going:,} bytes, more than {MOST_BYTES:,}")
     return replace(plan, reason=Reason(code="few_rows", detail=f"{inserted:,} rows come, {deleted:,} go"))
 

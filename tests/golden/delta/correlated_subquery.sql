@@ -9,8 +9,8 @@ SELECT k, (SELECT count(*) FROM b WHERE b.k = a.k) AS n FROM a
 --           aggregate COUNT(*) by b_k [affected groups]
 --             table default.b [source]
 -- reads: delta_a, delta_b, new_a, new_b, old_a, old_b
--- kept: delta_a, keys, project_delta_net, touched, keys_3, step_5, step_4, keys_2
--- few: delta_a, delta_b, keys, keys_2
+-- kept: delta_a, keys, project_delta_net, keys_2
+-- few: delta_a, delta_b, keys, turned, keys_2
 WITH scan_old_3 AS (
   SELECT
     `old_a`.`k` AS `k`
@@ -84,18 +84,6 @@ WITH scan_old_3 AS (
     `there`
   HAVING
     SUM(`_w`) <> 0
-), touched AS (
-  SELECT
-    `k`
-  FROM scan_old_3
-  WHERE
-    EXISTS(
-      SELECT
-        1
-      FROM project_delta_net
-      WHERE
-        `b_k` = `k`
-    )
 ), keys_3 AS (
   SELECT DISTINCT
     `b_k` AS `k_b_k_2`
@@ -112,7 +100,7 @@ WITH scan_old_3 AS (
       WHERE
         `k_b_k_2` IS NOT DISTINCT FROM `new_b`.`k`
     )
-), step_5 AS (
+), step_4 AS (
   SELECT
     `b_k`,
     COUNT(*) AS `count`
@@ -124,70 +112,44 @@ WITH scan_old_3 AS (
     `count` AS `*`,
     `b_k`,
     TRUE AS `there`
-  FROM step_5
-), scan_old_4 AS (
-  SELECT
-    `old_b`.`k` AS `b_k`
-  FROM old_b
-  WHERE
-    EXISTS(
-      SELECT
-        1
-      FROM keys_3
-      WHERE
-        `k_b_k_2` IS NOT DISTINCT FROM `old_b`.`k`
-    )
-), step_4 AS (
-  SELECT
-    `b_k`,
-    COUNT(*) AS `count`
-  FROM scan_old_4
-  GROUP BY
-    `b_k`
-), project_old_2 AS (
-  SELECT
-    `count` AS `*`,
-    `b_k`,
-    TRUE AS `there`
   FROM step_4
-), unmatched_3 AS (
+), partners AS (
   SELECT
-    `k`
-  FROM touched
-  WHERE
-    NOT EXISTS(
-      SELECT
-        1
-      FROM project_old_2
-      WHERE
-        `b_k` = `k`
+    `b_k` AS `k_b_k_2`,
+    1 AS `now`,
+    0 AS `came`
+  FROM project_new_2
+  UNION ALL
+  SELECT
+    `b_k` AS `k_b_k_2`,
+    0 AS `now`,
+    `_w` AS `came`
+  FROM project_delta_net
+), turned AS (
+  SELECT
+    `k_b_k_2`,
+    SUM(`now`) - SUM(`came`) > 0 AS `had`
+  FROM partners
+  GROUP BY
+    `k_b_k_2`
+  HAVING
+    (
+      SUM(`now`) - SUM(`came`) > 0
+    ) <> (
+      SUM(`now`) > 0
     )
-    AND EXISTS(
-      SELECT
-        1
-      FROM project_new_2
-      WHERE
-        `b_k` = `k`
-    )
+), flipped AS (
+  SELECT
+    `k`,
+    `had`
+  FROM scan_old_3
+  JOIN turned
+    ON `k` = `k_b_k_2`
 ), unmatched_2 AS (
   SELECT
-    `k`
-  FROM touched
-  WHERE
-    EXISTS(
-      SELECT
-        1
-      FROM project_old_2
-      WHERE
-        `b_k` = `k`
-    )
-    AND NOT EXISTS(
-      SELECT
-        1
-      FROM project_new_2
-      WHERE
-        `b_k` = `k`
-    )
+    `k`,
+    CASE WHEN `had` THEN 1 ELSE -1 END AS `_w`
+  FROM flipped
 ), scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,
@@ -264,7 +226,7 @@ WITH scan_old_3 AS (
   SELECT
     `new_a`.`k` AS `k`
   FROM new_a
-), step_6 AS (
+), step_5 AS (
   SELECT
     `k`,
     `*`,
@@ -298,22 +260,14 @@ WITH scan_old_3 AS (
     NULL AS `*`,
     NULL AS `b_k`,
     NULL AS `there`,
-    1 AS `_w`
+    `_w`
   FROM unmatched_2
-  UNION ALL
-  SELECT
-    `k`,
-    NULL AS `*`,
-    NULL AS `b_k`,
-    NULL AS `there`,
-    -1 AS `_w`
-  FROM unmatched_3
 ), changes AS (
   SELECT
     `k` AS `k_2`,
     CASE WHEN `there` IS NULL THEN 0 ELSE `*` END AS `n`,
     `_w`
-  FROM step_6
+  FROM step_5
 )
 SELECT
   `k_2` AS `k`,

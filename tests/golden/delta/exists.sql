@@ -9,7 +9,13 @@ SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.y > a.x)
 -- reads: delta_a, delta_b, new_b, old_a, old_b
 -- kept: touched
 -- few: delta_a, delta_b
-WITH scan_old AS (
+WITH scan_delta AS (
+  SELECT
+    `delta_a`.`k` AS `k`,
+    `delta_a`.`x` AS `x`,
+    `delta_a`.`_w` AS `_w`
+  FROM delta_a
+), scan_old AS (
   SELECT
     `old_a`.`k` AS `k`,
     `old_a`.`x` AS `x`
@@ -33,41 +39,21 @@ WITH scan_old AS (
       WHERE
         `b_k` = `k` AND `y` > `x`
     )
-), scan_delta AS (
-  SELECT
-    `delta_a`.`k` AS `k`,
-    `delta_a`.`x` AS `x`,
-    `delta_a`.`_w` AS `_w`
-  FROM delta_a
-), project_new AS (
-  SELECT
-    `new_b`.`k` AS `b_k`,
-    `new_b`.`y` AS `y`
-  FROM new_b
 ), project_old AS (
   SELECT
     `old_b`.`k` AS `b_k`,
     `old_b`.`y` AS `y`
   FROM old_b
-), step AS (
+), project_new AS (
+  SELECT
+    `new_b`.`k` AS `b_k`,
+    `new_b`.`y` AS `y`
+  FROM new_b
+), flipped AS (
   SELECT
     `k`,
     `x`,
-    `_w`
-  FROM scan_delta
-  WHERE
-    EXISTS(
-      SELECT
-        1
-      FROM project_new
-      WHERE
-        `b_k` = `k` AND `y` > `x`
-    )
-  UNION ALL
-  SELECT
-    `k`,
-    `x`,
-    -1 AS `_w`
+    TRUE AS `had`
   FROM touched
   WHERE
     EXISTS(
@@ -88,7 +74,7 @@ WITH scan_old AS (
   SELECT
     `k`,
     `x`,
-    1 AS `_w`
+    FALSE AS `had`
   FROM touched
   WHERE
     NOT EXISTS(
@@ -105,6 +91,26 @@ WITH scan_old AS (
       WHERE
         `b_k` = `k` AND `y` > `x`
     )
+), step AS (
+  SELECT
+    `k`,
+    `x`,
+    `_w`
+  FROM scan_delta
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM project_new
+      WHERE
+        `b_k` = `k` AND `y` > `x`
+    )
+  UNION ALL
+  SELECT
+    `k`,
+    `x`,
+    CASE WHEN `had` THEN -1 ELSE 1 END AS `_w`
+  FROM flipped
 ), changes AS (
   SELECT
     `k` AS `k_2`,

@@ -6,8 +6,8 @@ SELECT k, a.x, b.y FROM a FULL JOIN b USING (k)
 --       table default.a [source]
 --       table default.b [source]
 -- reads: delta_a, delta_b, new_a, new_b, old_a, old_b
--- kept: delta_a, delta_b, touched_2, touched
--- few: delta_a, delta_b
+-- kept: delta_a, delta_b
+-- few: delta_a, delta_b, turned_2, turned
 WITH scan_old AS (
   SELECT
     `old_b`.`k` AS `b_k`,
@@ -19,76 +19,74 @@ WITH scan_old AS (
     `delta_a`.`x` AS `x`,
     `delta_a`.`_w` AS `_w`
   FROM delta_a
-), touched_2 AS (
-  SELECT
-    `b_k`,
-    `y`
-  FROM scan_old
-  WHERE
-    EXISTS(
-      SELECT
-        1
-      FROM scan_delta
-      WHERE
-        `k` = `b_k`
-    )
-), scan_new AS (
+), keys_2 AS (
+  SELECT DISTINCT
+    `k` AS `k_k`
+  FROM scan_delta
+), scan_new_4 AS (
   SELECT
     `new_a`.`k` AS `k`,
     `new_a`.`x` AS `x`
   FROM new_a
-), scan_old_2 AS (
-  SELECT
-    `old_a`.`k` AS `k`,
-    `old_a`.`x` AS `x`
-  FROM old_a
-), unmatched_6 AS (
-  SELECT
-    `b_k`,
-    `y`
-  FROM touched_2
-  WHERE
-    NOT EXISTS(
-      SELECT
-        1
-      FROM scan_old_2
-      WHERE
-        `k` = `b_k`
-    )
-    AND EXISTS(
-      SELECT
-        1
-      FROM scan_new
-      WHERE
-        `k` = `b_k`
-    )
-), unmatched_5 AS (
-  SELECT
-    `b_k`,
-    `y`
-  FROM touched_2
   WHERE
     EXISTS(
       SELECT
         1
-      FROM scan_old_2
+      FROM keys_2
       WHERE
-        `k` = `b_k`
+        `k_k` IS NOT DISTINCT FROM `new_a`.`k`
     )
-    AND NOT EXISTS(
-      SELECT
-        1
-      FROM scan_new
-      WHERE
-        `k` = `b_k`
+), partners_2 AS (
+  SELECT
+    `k` AS `k_k`,
+    1 AS `now_2`,
+    0 AS `came_2`
+  FROM scan_new_4
+  UNION ALL
+  SELECT
+    `k` AS `k_k`,
+    0 AS `now_2`,
+    `_w` AS `came_2`
+  FROM scan_delta
+), turned_2 AS (
+  SELECT
+    `k_k`,
+    SUM(`now_2`) - SUM(`came_2`) > 0 AS `had_2`
+  FROM partners_2
+  GROUP BY
+    `k_k`
+  HAVING
+    (
+      SUM(`now_2`) - SUM(`came_2`) > 0
+    ) <> (
+      SUM(`now_2`) > 0
     )
+), flipped_2 AS (
+  SELECT
+    `b_k`,
+    `y`,
+    `had_2`
+  FROM scan_old
+  JOIN turned_2
+    ON `b_k` = `k_k`
+), unmatched_4 AS (
+  SELECT
+    `b_k`,
+    `y`,
+    CASE WHEN `had_2` THEN 1 ELSE -1 END AS `_w`
+  FROM flipped_2
 ), scan_delta_2 AS (
   SELECT
     `delta_b`.`k` AS `b_k`,
     `delta_b`.`y` AS `y`,
     `delta_b`.`_w` AS `_w`
   FROM delta_b
-), unmatched_4 AS (
+), scan_new AS (
+  SELECT
+    `new_a`.`k` AS `k`,
+    `new_a`.`x` AS `x`
+  FROM new_a
+), unmatched_3 AS (
   SELECT
     `b_k`,
     `y`,
@@ -102,64 +100,72 @@ WITH scan_old AS (
       WHERE
         `k` = `b_k`
     )
-), touched AS (
+), scan_old_2 AS (
   SELECT
-    `k`,
-    `x`
-  FROM scan_old_2
+    `old_a`.`k` AS `k`,
+    `old_a`.`x` AS `x`
+  FROM old_a
+), keys AS (
+  SELECT DISTINCT
+    `b_k` AS `k_b_k`
+  FROM scan_delta_2
+), scan_new_3 AS (
+  SELECT
+    `new_b`.`k` AS `b_k`,
+    `new_b`.`y` AS `y`
+  FROM new_b
   WHERE
     EXISTS(
       SELECT
         1
-      FROM scan_delta_2
+      FROM keys
       WHERE
-        `k` = `b_k`
+        `k_b_k` IS NOT DISTINCT FROM `new_b`.`k`
     )
+), partners AS (
+  SELECT
+    `b_k` AS `k_b_k`,
+    1 AS `now`,
+    0 AS `came`
+  FROM scan_new_3
+  UNION ALL
+  SELECT
+    `b_k` AS `k_b_k`,
+    0 AS `now`,
+    `_w` AS `came`
+  FROM scan_delta_2
+), turned AS (
+  SELECT
+    `k_b_k`,
+    SUM(`now`) - SUM(`came`) > 0 AS `had`
+  FROM partners
+  GROUP BY
+    `k_b_k`
+  HAVING
+    (
+      SUM(`now`) - SUM(`came`) > 0
+    ) <> (
+      SUM(`now`) > 0
+    )
+), flipped AS (
+  SELECT
+    `k`,
+    `x`,
+    `had`
+  FROM scan_old_2
+  JOIN turned
+    ON `k` = `k_b_k`
+), unmatched_2 AS (
+  SELECT
+    `k`,
+    `x`,
+    CASE WHEN `had` THEN 1 ELSE -1 END AS `_w`
+  FROM flipped
 ), scan_new_2 AS (
   SELECT
     `new_b`.`k` AS `b_k`,
     `new_b`.`y` AS `y`
   FROM new_b
-), unmatched_3 AS (
-  SELECT
-    `k`,
-    `x`
-  FROM touched
-  WHERE
-    NOT EXISTS(
-      SELECT
-        1
-      FROM scan_old
-      WHERE
-        `k` = `b_k`
-    )
-    AND EXISTS(
-      SELECT
-        1
-      FROM scan_new_2
-      WHERE
-        `k` = `b_k`
-    )
-), unmatched_2 AS (
-  SELECT
-    `k`,
-    `x`
-  FROM touched
-  WHERE
-    EXISTS(
-      SELECT
-        1
-      FROM scan_old
-      WHERE
-        `k` = `b_k`
-    )
-    AND NOT EXISTS(
-      SELECT
-        1
-      FROM scan_new_2
-      WHERE
-        `k` = `b_k`
-    )
 ), unmatched AS (
   SELECT
     `k`,
@@ -208,15 +214,15 @@ WITH scan_old AS (
     `x`,
     NULL AS `b_k`,
     NULL AS `y`,
-    1 AS `_w`
+    `_w`
   FROM unmatched_2
   UNION ALL
   SELECT
-    `k`,
-    `x`,
-    NULL AS `b_k`,
-    NULL AS `y`,
-    -1 AS `_w`
+    NULL AS `k`,
+    NULL AS `x`,
+    `b_k`,
+    `y`,
+    `_w`
   FROM unmatched_3
   UNION ALL
   SELECT
@@ -226,22 +232,6 @@ WITH scan_old AS (
     `y`,
     `_w`
   FROM unmatched_4
-  UNION ALL
-  SELECT
-    NULL AS `k`,
-    NULL AS `x`,
-    `b_k`,
-    `y`,
-    1 AS `_w`
-  FROM unmatched_5
-  UNION ALL
-  SELECT
-    NULL AS `k`,
-    NULL AS `x`,
-    `b_k`,
-    `y`,
-    -1 AS `_w`
-  FROM unmatched_6
 ), changes AS (
   SELECT
     COALESCE(`k`, `b_k`) AS `k_2`,

@@ -6,8 +6,8 @@ SELECT a.k, b.y FROM a LEFT JOIN b ON a.k = b.k
 --       table default.a [source]
 --       table default.b [source]
 -- reads: delta_a, delta_b, new_a, new_b, old_a, old_b
--- kept: delta_a, delta_b, touched
--- few: delta_a, delta_b
+-- kept: delta_a, delta_b
+-- few: delta_a, delta_b, turned
 WITH scan_old_2 AS (
   SELECT
     `old_a`.`k` AS `k`
@@ -18,71 +18,70 @@ WITH scan_old_2 AS (
     `delta_b`.`y` AS `y`,
     `delta_b`.`_w` AS `_w`
   FROM delta_b
-), touched AS (
-  SELECT
-    `k`
-  FROM scan_old_2
-  WHERE
-    EXISTS(
-      SELECT
-        1
-      FROM scan_delta_2
-      WHERE
-        `k` = `b_k`
-    )
-), scan_new_2 AS (
+), keys AS (
+  SELECT DISTINCT
+    `b_k` AS `k_b_k`
+  FROM scan_delta_2
+), scan_new_3 AS (
   SELECT
     `new_b`.`k` AS `b_k`,
     `new_b`.`y` AS `y`
   FROM new_b
-), scan_old AS (
-  SELECT
-    `old_b`.`k` AS `b_k`,
-    `old_b`.`y` AS `y`
-  FROM old_b
-), unmatched_3 AS (
-  SELECT
-    `k`
-  FROM touched
-  WHERE
-    NOT EXISTS(
-      SELECT
-        1
-      FROM scan_old
-      WHERE
-        `k` = `b_k`
-    )
-    AND EXISTS(
-      SELECT
-        1
-      FROM scan_new_2
-      WHERE
-        `k` = `b_k`
-    )
-), unmatched_2 AS (
-  SELECT
-    `k`
-  FROM touched
   WHERE
     EXISTS(
       SELECT
         1
-      FROM scan_old
+      FROM keys
       WHERE
-        `k` = `b_k`
+        `k_b_k` IS NOT DISTINCT FROM `new_b`.`k`
     )
-    AND NOT EXISTS(
-      SELECT
-        1
-      FROM scan_new_2
-      WHERE
-        `k` = `b_k`
+), partners AS (
+  SELECT
+    `b_k` AS `k_b_k`,
+    1 AS `now`,
+    0 AS `came`
+  FROM scan_new_3
+  UNION ALL
+  SELECT
+    `b_k` AS `k_b_k`,
+    0 AS `now`,
+    `_w` AS `came`
+  FROM scan_delta_2
+), turned AS (
+  SELECT
+    `k_b_k`,
+    SUM(`now`) - SUM(`came`) > 0 AS `had`
+  FROM partners
+  GROUP BY
+    `k_b_k`
+  HAVING
+    (
+      SUM(`now`) - SUM(`came`) > 0
+    ) <> (
+      SUM(`now`) > 0
     )
+), flipped AS (
+  SELECT
+    `k`,
+    `had`
+  FROM scan_old_2
+  JOIN turned
+    ON `k` = `k_b_k`
+), unmatched_2 AS (
+  SELECT
+    `k`,
+    CASE WHEN `had` THEN 1 ELSE -1 END AS `_w`
+  FROM flipped
 ), scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,
     `delta_a`.`_w` AS `_w`
   FROM delta_a
+), scan_new_2 AS (
+  SELECT
+    `new_b`.`k` AS `b_k`,
+    `new_b`.`y` AS `y`
+  FROM new_b
 ), unmatched AS (
   SELECT
     `k`,
@@ -96,6 +95,11 @@ WITH scan_old_2 AS (
       WHERE
         `k` = `b_k`
     )
+), scan_old AS (
+  SELECT
+    `old_b`.`k` AS `b_k`,
+    `old_b`.`y` AS `y`
+  FROM old_b
 ), scan_new AS (
   SELECT
     `new_a`.`k` AS `k`
@@ -130,15 +134,8 @@ WITH scan_old_2 AS (
     `k`,
     NULL AS `b_k`,
     NULL AS `y`,
-    1 AS `_w`
+    `_w`
   FROM unmatched_2
-  UNION ALL
-  SELECT
-    `k`,
-    NULL AS `b_k`,
-    NULL AS `y`,
-    -1 AS `_w`
-  FROM unmatched_3
 ), changes AS (
   SELECT
     `k` AS `k_2`,

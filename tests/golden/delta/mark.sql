@@ -6,9 +6,9 @@ SELECT k, x IN (SELECT k FROM b) AS known FROM a
 --       table default.a [source]
 --       project k_2 [projection]
 --         table default.b [source]
--- reads: delta_a, delta_b, new_b, old_a, old_b
--- kept: delta_a, touched, flipped_2, flipped
--- few: delta_a, delta_b
+-- reads: delta_a, delta_b, new_b, old_a
+-- kept: delta_a, delta_b, flipped
+-- few: delta_a, delta_b, turned
 WITH scan_old AS (
   SELECT
     `old_a`.`k` AS `k`,
@@ -19,73 +19,65 @@ WITH scan_old AS (
     `delta_b`.`k` AS `k_2`,
     `delta_b`.`_w` AS `_w`
   FROM delta_b
-), touched AS (
+), keys AS (
+  SELECT DISTINCT
+    `k_2` AS `k_k_2`
+  FROM project_delta
+), project_new_2 AS (
   SELECT
-    `k`,
-    `x`
-  FROM scan_old
+    `new_b`.`k` AS `k_2`
+  FROM new_b
   WHERE
     EXISTS(
       SELECT
         1
-      FROM project_delta
+      FROM keys
       WHERE
-        `x` = `k_2`
+        `k_k_2` IS NOT DISTINCT FROM `new_b`.`k`
     )
-), project_new AS (
+), partners AS (
   SELECT
-    `new_b`.`k` AS `k_2`
-  FROM new_b
-), project_old AS (
+    `k_2` AS `k_k_2`,
+    1 AS `now`,
+    0 AS `came`
+  FROM project_new_2
+  UNION ALL
   SELECT
-    `old_b`.`k` AS `k_2`
-  FROM old_b
-), flipped_2 AS (
+    `k_2` AS `k_k_2`,
+    0 AS `now`,
+    `_w` AS `came`
+  FROM project_delta
+), turned AS (
   SELECT
-    `k`,
-    `x`
-  FROM touched
-  WHERE
-    NOT EXISTS(
-      SELECT
-        1
-      FROM project_old
-      WHERE
-        `x` = `k_2`
-    )
-    AND EXISTS(
-      SELECT
-        1
-      FROM project_new
-      WHERE
-        `x` = `k_2`
+    `k_k_2`,
+    SUM(`now`) - SUM(`came`) > 0 AS `had`
+  FROM partners
+  GROUP BY
+    `k_k_2`
+  HAVING
+    (
+      SUM(`now`) - SUM(`came`) > 0
+    ) <> (
+      SUM(`now`) > 0
     )
 ), flipped AS (
   SELECT
     `k`,
-    `x`
-  FROM touched
-  WHERE
-    EXISTS(
-      SELECT
-        1
-      FROM project_old
-      WHERE
-        `x` = `k_2`
-    )
-    AND NOT EXISTS(
-      SELECT
-        1
-      FROM project_new
-      WHERE
-        `x` = `k_2`
-    )
+    `x`,
+    `had`
+  FROM scan_old
+  JOIN turned
+    ON `x` = `k_k_2`
 ), scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,
     `delta_a`.`x` AS `x`,
     `delta_a`.`_w` AS `_w`
   FROM delta_a
+), project_new AS (
+  SELECT
+    `new_b`.`k` AS `k_2`
+  FROM new_b
 ), step AS (
   SELECT
     `k`,
@@ -120,30 +112,16 @@ WITH scan_old AS (
   SELECT
     `k`,
     `x`,
-    TRUE AS `has`,
+    `had` AS `has`,
     -1 AS `_w`
   FROM flipped
   UNION ALL
   SELECT
     `k`,
     `x`,
-    FALSE AS `has`,
+    NOT `had` AS `has`,
     1 AS `_w`
   FROM flipped
-  UNION ALL
-  SELECT
-    `k`,
-    `x`,
-    FALSE AS `has`,
-    -1 AS `_w`
-  FROM flipped_2
-  UNION ALL
-  SELECT
-    `k`,
-    `x`,
-    TRUE AS `has`,
-    1 AS `_w`
-  FROM flipped_2
 ), changes AS (
   SELECT
     `k` AS `k_3`,

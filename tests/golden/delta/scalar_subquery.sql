@@ -58,14 +58,6 @@ WITH scan_old_2 AS (
       WHERE
         TRUE
     )
-), step_3 AS (
-  SELECT
-    MAX(`y`) AS `max_y`
-  FROM scan_new
-), project_new AS (
-  SELECT
-    `max_y` AS `max(y)`
-  FROM step_3
 ), step_2 AS (
   SELECT
     MAX(`y`) AS `max_y`
@@ -74,9 +66,38 @@ WITH scan_old_2 AS (
   SELECT
     `max_y` AS `max(y)`
   FROM step_2
-), unmatched_3 AS (
+), step_3 AS (
   SELECT
-    `k`
+    MAX(`y`) AS `max_y`
+  FROM scan_new
+), project_new AS (
+  SELECT
+    `max_y` AS `max(y)`
+  FROM step_3
+), flipped AS (
+  SELECT
+    `k`,
+    TRUE AS `had`
+  FROM touched
+  WHERE
+    EXISTS(
+      SELECT
+        1
+      FROM project_old
+      WHERE
+        TRUE
+    )
+    AND NOT EXISTS(
+      SELECT
+        1
+      FROM project_new
+      WHERE
+        TRUE
+    )
+  UNION ALL
+  SELECT
+    `k`,
+    FALSE AS `had`
   FROM touched
   WHERE
     NOT EXISTS(
@@ -95,23 +116,9 @@ WITH scan_old_2 AS (
     )
 ), unmatched_2 AS (
   SELECT
-    `k`
-  FROM touched
-  WHERE
-    EXISTS(
-      SELECT
-        1
-      FROM project_old
-      WHERE
-        TRUE
-    )
-    AND NOT EXISTS(
-      SELECT
-        1
-      FROM project_new
-      WHERE
-        TRUE
-    )
+    `k`,
+    CASE WHEN `had` THEN 1 ELSE -1 END AS `_w`
+  FROM flipped
 ), scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,
@@ -160,14 +167,8 @@ WITH scan_old_2 AS (
   SELECT
     `k`,
     NULL AS `max(y)`,
-    1 AS `_w`
+    `_w`
   FROM unmatched_2
-  UNION ALL
-  SELECT
-    `k`,
-    NULL AS `max(y)`,
-    -1 AS `_w`
-  FROM unmatched_3
 ), changes AS (
   SELECT
     `k` AS `k_2`,

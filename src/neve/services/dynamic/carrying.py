@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from neve.engine.finding import Places, find_bag, find_keyed, measure_bag, write_bag, write_keyed
+from neve.engine.finding import Places, find_bag, measure_bag, read_places, write_bag, write_placed
 from neve.engine.refresh import (
     Applied,
     Steps,
@@ -36,13 +36,13 @@ from neve.plan.applying import (
     settle_apply,
 )
 from neve.services.context import Context
-from neve.services.dynamic.deciding import Refresh, move_on
+from neve.services.dynamic.deciding import Refresh, derived, move_on
 from neve.services.dynamic.definitions import FRONTIER, REFRESH, Definition, all_definitions
 from neve.services.dynamic.marking import mark
 from neve.services.ledger import branch_of
 from neve.services.look import RUN_ID
 from neve.services.runs import Progress
-from neve.sql.delta import DeltaQuery, Moments, Version, derive, full, stepwise
+from neve.sql.delta import DeltaQuery, Version, full, stepwise
 from neve.sql.freezing import thawed
 
 if TYPE_CHECKING:
@@ -144,8 +144,7 @@ def _given(spark: SparkSession, refresh: Refresh, source: TableName, steps: Step
 
 def _query(refresh: Refresh, *, places: bool) -> DeltaQuery | None:
     if refresh.action == "INCREMENTAL" and refresh.before is not None:
-        moments = Moments(refresh.before.at, refresh.after.at)
-        return derive(refresh.analysis, frozenset(map(str, refresh.changes)), moments=moments, places=places)
+        return derived(refresh, places=places)
     return full(refresh.analysis, Version.NEW, moment=refresh.after.at)
 
 
@@ -164,22 +163,33 @@ def _apply(work: _Work, plan: ApplyPlan) -> CarriedOut:
     if plan.way == "merge" or work.refresh.base is None:
         return _merge(work, plan, count(work.changes))
     with row_delta(work.spark, work.refresh.table, base=work.refresh.base) as delta:
-        done, settled = _row_delta_keyed(work, plan, delta) if work.keyed else _row_delta_bag(work, plan, delta)
+        done, settled = _row_delta_bag(work, plan, delta) if work.query.place is None else _row_delta(work, plan, delta)
         if settled.way == "row_delta" and done != Applied(0, 0):
             return CarriedOut(done, settled)
     return _merge(work, settled, done)
 
 
-def _row_delta_keyed(work: _Work, plan: ApplyPlan, delta: RowDelta) -> tuple[Applied, ApplyPlan]:
-    most = write_keyed(delta, work.changes, few=work.refresh.changed_rows <= MOST_MATCHED)
-    if most == Applied(0, 0):
-        return most, plan
-    settled = settle_apply(plan, keyed=True, inserted=most.inserted, deleted=most.deleted, size=0)
-    if settled.way == "merge" or work.query.place is None:
-        return count(work.changes), settled
-    places = find_keyed(work.changes, work.query.place) if most.deleted else {}
-    done = replace(most, deleted=sum(map(len, places.values())))
+def _row_delta(work: _Work, plan: ApplyPlan, delta: RowDelta) -> tuple[Applied, ApplyPlan]:
+    """Of changes that tell where the rows that go lie."""
+    written = write_placed(delta, work.changes, few=work.refresh.changed_rows <= MOST_MATCHED)
+    done, together = written.rows, written.gone_together > 0
+    if work.keyed and (together or written.come_together):
+        raise JobFailed(f"{work.refresh.table} holds two rows of one key: it is not what its changes were derived for")
+    if done == Applied(0, 0):
+        return done, plan
+    size = size_of(work.changes) if together else 0
+    settled = settle_apply(plan, placed=not together, inserted=done.inserted, deleted=done.deleted, size=size)
+    if settled.way == "merge":
+        return done, settled
+    places = _places(work, delta, done, together=together) if done.deleted else {}
     return done, _commit(work, settled, delta, places, done)
+
+
+def _places(work: _Work, delta: RowDelta, done: Applied, *, together: bool) -> Places:
+    """Of several equal rows that go, the changes tell one place: they are looked for."""
+    if together or work.query.place is None:
+        return find_bag(work.spark, delta, work.query.columns, (), done.deleted)
+    return read_places(work.changes, work.query.place, done.deleted)
 
 
 def _row_delta_bag(work: _Work, plan: ApplyPlan, delta: RowDelta) -> tuple[Applied, ApplyPlan]:
@@ -187,12 +197,12 @@ def _row_delta_bag(work: _Work, plan: ApplyPlan, delta: RowDelta) -> tuple[Appli
     if done == Applied(0, 0):
         return done, plan
     size = size_of(work.changes)
-    settled = settle_apply(plan, keyed=False, inserted=done.inserted, deleted=done.deleted, size=size)
+    settled = settle_apply(plan, placed=False, inserted=done.inserted, deleted=done.deleted, size=size)
     if settled.way == "merge":
         return done, settled
     places = find_bag(work.spark, delta, work.query.columns, ranges, done.deleted)
     if done.inserted:
-        write_bag(work.spark, delta, work.query.columns, few=done.inserted <= MOST_MATCHED)
+        write_bag(delta, work.changes, few=done.inserted <= MOST_MATCHED)
     return done, _commit(work, settled, delta, places, done)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -11,12 +12,12 @@ from neve.model.facts import Snapshot, TableFacts
 from neve.model.names import TableName
 from neve.model.refresh import Frontier, Pin, RefreshAction, RefreshTrigger
 from neve.model.results import Reason
-from neve.plan.refresh import RefreshEstimate, RefreshSizes, SourceSize, choose_refresh
+from neve.plan.refresh import SPREAD, RefreshEstimate, RefreshSizes, SourceSize, choose_refresh
 from neve.services.context import Context
 from neve.services.dynamic.definitions import FRONTIER, Definition, definition_of, understand_again
 from neve.services.dynamic.past import past_refreshes
 from neve.services.row_changes import RowChanges, changes_since
-from neve.sql.delta import Analysis
+from neve.sql.delta import Analysis, DeltaQuery, Moments, derive
 
 SAME = Reason(code="no_changes", detail="no row of a source changed")
 
@@ -181,10 +182,13 @@ def _follow(context: Context, refresh: Refresh, before: Frontier) -> Refresh:
 def _chosen(context: Context, refresh: Refresh, looked: Mapping[TableName, RowChanges], told: str) -> Refresh:
     """Followed, or computed anew where that is chosen by cost."""
     options, current = refresh.definition.options, refresh.facts.current
+    text = derived(refresh)
+    read = _read_whole(text)
     choice = choose_refresh(
         RefreshSizes(
-            sources=[_size(change) for change in looked.values()],
+            sources=[_size(change, read[name]) for name, change in looked.items()],
             stored_bytes=current.total("files-size") if current else 0,
+            spread=SPREAD if text and text.apply.kind == "scoped" else 1.0,
             past=past_refreshes(context, refresh.table),
         ),
         mode=options.refresh_mode,
@@ -195,7 +199,21 @@ def _chosen(context: Context, refresh: Refresh, looked: Mapping[TableName, RowCh
     return replace(refresh, action=action, reason=choice.reason, estimate=choice.estimate)
 
 
-def _size(change: RowChanges) -> SourceSize:
+def derived(refresh: Refresh, *, places: bool = False) -> DeltaQuery | None:
+    """How the refresh follows its changes; None when they cannot reach the result."""
+    if refresh.before is None:
+        raise AssertionError("changes are followed from a frontier")
+    moments = Moments(refresh.before.at, refresh.after.at)
+    return derive(refresh.analysis, frozenset(map(str, refresh.changes)), moments=moments, places=places)
+
+
+def _read_whole(text: DeltaQuery | None) -> Counter[TableName]:
+    """How often each source is read at either end."""
+    reads = () if text is None else text.reads
+    return Counter(TableName.parse(read.source) for read in reads if read.source is not None and read.kind != "delta")
+
+
+def _size(change: RowChanges, read: int) -> SourceSize:
     """The larger of both sides, so that what went counts as well."""
     facts, plan = change.lineage.facts, change.plan
     sides = [facts.snapshot(snapshot) for snapshot in (plan.since, plan.until) if snapshot is not None]
@@ -205,6 +223,7 @@ def _size(change: RowChanges) -> SourceSize:
         bytes=max((side.total("files-size") for side in found), default=0),
         changed_rows=change.estimate.rows,
         changed_bytes=change.estimate.bytes,
+        read=read,
     )
 
 

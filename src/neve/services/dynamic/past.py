@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import JsonValue
+
 from neve.model.names import TableName
 from neve.model.runs import Run
 from neve.plan.refresh import PastRefresh
@@ -25,5 +27,14 @@ def _past(run: Run) -> PastRefresh | None:
     plain = estimate.get("plain_incremental" if action == "INCREMENTAL" else "plain_full")
     if not isinstance(plain, int | float):
         return None
-    seconds = (run.finished_at - run.started_at).total_seconds()
-    return PastRefresh(incremental=action == "INCREMENTAL", seconds=seconds, estimated=plain)
+    return PastRefresh(
+        incremental=action == "INCREMENTAL",
+        seconds=(run.finished_at - run.started_at).total_seconds(),
+        estimated=plain,
+        changed_rows=_whole(estimate.get("changed_rows")),
+        touched_rows=sum(_whole((run.result or {}).get(key)) for key in ("rows_inserted", "rows_deleted")),
+    )
+
+
+def _whole(value: JsonValue) -> int:
+    return value if isinstance(value, int) else 0

@@ -26,7 +26,8 @@ class DeltaQuery:
 
     The text of a derivation gives the columns of the stored table, hidden ones included, and `_w`: net, so no row comes
     twice and no weight is 0. That of a full computation gives the stored columns alone. `place` is a further column of
-    a derivation: where the stored row that goes lies, NULL for rows that come.
+    a derivation: where the stored row that goes lies, NULL for rows that come. `few` are common table expressions of no
+    more rows than the sources have changes.
     """
 
     tree: exp.Query
@@ -34,6 +35,7 @@ class DeltaQuery:
     columns: tuple[str, ...]
     apply: Apply
     place: str | None = None
+    few: frozenset[str] = frozenset()
 
     @property
     def sql(self) -> str:
@@ -47,7 +49,8 @@ def derive(
     """The net changes of the result when these sources have changed; None when that cannot change it.
 
     `moments` are needed for a query that compares with the present moment (`analysis.timed`). With `places` the text
-    also says where the rows that go lie, if it reads them from the stored table and each has a key of its own.
+    also says where the rows that go lie, if it reads them from the stored table: of equal rows that go together it
+    tells one place.
 
     Raises:
         Unsupported: the query cannot follow changes.
@@ -62,7 +65,7 @@ def derive(
     script = Script(analysis.names, names, at)
     if not script.moves(shape.root):
         return None
-    if places and shape.apply.kind == "keyed":
+    if places and shape.apply.kind != "bag":
         script.place = _unlike(script, [name for name, _ in shape.fields])
     query, net = _changes(script, shape)
     return None if query is None else _finished(script, shape, _settled(script, shape, query, net=net))
@@ -168,7 +171,7 @@ def _finished(script: Script, shape: Shape, query: exp.Query) -> DeltaQuery:
     tree = script.finish(query)
     names = tuple(name for name, _ in shape.fields)
     reads = tuple(script.reads[name] for name in sorted(script.reads))
-    return DeltaQuery(tree, reads, names, shape.apply, script.place)
+    return DeltaQuery(tree, reads, names, shape.apply, script.place, frozenset(script.few))
 
 
 def _as_written(analysis: Analysis, version: Version) -> DeltaQuery:

@@ -46,6 +46,7 @@ class Script:
         self._moments = moments or {}
         self.place: str | None = None
         self.reads: dict[str, Read] = {}
+        self.few: set[str] = set()
         self._relations: dict[tuple[str | None, Kind], str] = {}
         self._named: dict[int, tuple[str, exp.Query]] = {}
         self._rows: dict[tuple[int, Version, str], exp.Query] = {}
@@ -72,11 +73,15 @@ class Script:
         """The place of a row that comes, where places are told."""
         return [] if self.place is None else [named(self.place, exp.null())]
 
-    def name(self, query: exp.Query, wish: str) -> str:
-        """The name of a query, which becomes a common table expression; asked again, the same name."""
+    def name(self, query: exp.Query, wish: str, *, few: bool = False) -> str:
+        """The name of a query, which becomes a common table expression; asked again, the same name. `few`: it has at
+        most as many rows as the sources have changes, for a reason that its text does not show."""
         if id(query) not in self._named:
             self._named[id(query)] = (self.names.fresh(wish), query)
-        return self._named[id(query)][0]
+        name = self._named[id(query)][0]
+        if few:
+            self.few.add(name)
+        return name
 
     # ---------------------------------------------------------------------------------------- rows and changes
 

@@ -78,11 +78,6 @@ def weighed(query: exp.Query, weight: int) -> exp.Select:
     return _with_weight(query, number(weight))
 
 
-def weighed_by(query: exp.Query, weight: exp.Expr) -> exp.Query:
-    """A SELECT with a weight that is computed; anything else as it is."""
-    return _with_weight(query, weight) if isinstance(query, exp.Select) else query
-
-
 def weighed_items(pairs: Iterable[Item], weight: exp.Expr) -> list[exp.Expr]:
     """Named expressions and a weight, which is enough to select when there are none."""
     return [*(named(name, value) for name, value in pairs), named(WEIGHT, weight)]

@@ -124,12 +124,8 @@ class Join(Operator):
     def _padded(self, script: Script, kept: Operator, other: Operator) -> list[exp.Query]:
         """Changes of the rows without a match: new or gone without one, or their match came or went."""
         pairs = [(c.name, c.ref if c in kept.columns else exp.null()) for c in self.columns]
-        terms: list[exp.Query] = []
-        for query, weight in flips(script, kept, other, self.condition, anti=True):
-            weight_of = column(WEIGHT) if weight is None else weight
-            step = script.name(query, "unmatched")
-            terms.append(select(weighed_items(pairs, weight_of), step))
-        return terms
+        found = flips(script, kept, other, self.condition, anti=True)
+        return [select(weighed_items(pairs, column(WEIGHT)), script.name(query, "unmatched")) for query in found]
 
     def _select(self, left: str, right: str, kind: JoinKind, *, weight: bool = False) -> exp.Select:
         built = select(pick(self.columns, weight=weight), left)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from neve.sql.delta.columns import WEIGHT, Column, names_in
+from neve.sql.delta.columns import Column, names_in
 from neve.sql.delta.operators import Keys, Operator, Version
 from neve.sql.delta.script import Script
-from neve.sql.delta.selects import Item, exists, items, named, number, pick, select, union_all, weighed_by
-from neve.sql.delta.touch import equalities, flips, matched, partners, touched_by, transferred
+from neve.sql.delta.selects import Item, exists, items, number, pick, select, union_all, weighed_items
+from neve.sql.delta.touch import equalities, flipped, flips, matched, transferred
 
 
 def _far_keys(keys: Keys | None, condition: exp.Expr, left: Operator, right: Operator) -> Keys | None:
@@ -55,9 +55,7 @@ class Semi(Operator):
         return select(pick(self.columns), relation, exp.not_(has) if self.anti else has)
 
     def delta(self, script: Script) -> exp.Query | None:
-        terms: list[exp.Query] = []
-        for query, weight in flips(script, self.left, self.right, self.condition, anti=self.anti):
-            terms.append(query if weight is None else weighed_by(query, weight))
+        terms = flips(script, self.left, self.right, self.condition, anti=self.anti)
         return union_all(terms) if terms else None
 
     def pruned(self, live: set[str]) -> Operator:
@@ -106,12 +104,8 @@ class Mark(Operator):
             right = matched(script, self.right, Version.NEW, equal, changed)
             terms.append(self._marked(changed, exists(right, self.condition), weight=True))
         if met is not None:
-            touched = touched_by(script, self.left, self.right, self.condition, met)
-            before, after = partners(script, self.left, self.right, self.condition, met)
-            lost, found = exp.and_(before, exp.not_(after)), exp.and_(exp.not_(before), after)
-            for flipped, had in ((lost, True), (found, False)):
-                rows = script.name(select(pick(self.left.columns), touched, flipped), "flipped")
-                terms += [self._said(rows, mark=had, weight=-1), self._said(rows, mark=not had, weight=1)]
+            rows, had = flipped(script, self.left, self.right, self.condition, met)
+            terms += [self._said(rows, had, weight=-1), self._said(rows, exp.not_(had), weight=1)]
         return union_all(terms) if terms else None
 
     def pruned(self, live: set[str]) -> Operator:
@@ -129,6 +123,5 @@ class Mark(Operator):
     def _kept(self) -> list[Item]:
         return [(c.name, c.ref) for c in self.left.columns]
 
-    def _said(self, relation: str, *, mark: bool, weight: int) -> exp.Select:
-        pairs: list[Item] = [*self._kept(), (self.mark.name, exp.Boolean(this=mark))]
-        return select([*items(pairs), named(WEIGHT, number(weight))], relation)
+    def _said(self, relation: str, mark: exp.Expr, *, weight: int) -> exp.Select:
+        return select(weighed_items([*self._kept(), (self.mark.name, mark)], number(weight)), relation)
