@@ -133,6 +133,7 @@ def test_properties_of_new_tables_follow_the_settings(tmp_path: Path) -> None:
     assert found["write.target-file-size-bytes"] == str(7 * 1024 * 1024)
     assert found["commit.retry.num-retries"] == "9"
     assert found["write.delete.mode"] == found["write.merge.mode"] == "merge-on-read"
+    assert found["commit.manifest.min-count-to-merge"] == "10"
 
 
 def test_the_jars_that_settings_need(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ SQL_CATALOGS = ("sqlite", "postgresql")
 
 
 def table_defaults(loaded: LoadedSettings) -> dict[str, str]:
-    """Properties of a new table: format 3, merge-on-read, patient commits, and the sizes that the profile sets."""
+    """Properties of a new table: format 3, merge-on-read, patient commits, few manifests, sizes of the profile."""
     write, commit = loaded.settings.write, loaded.settings.commit
     return {
         "write.delete.mode": "merge-on-read",
@@ -29,6 +29,7 @@ def table_defaults(loaded: LoadedSettings) -> dict[str, str]:
         "commit.retry.num-retries": str(commit.retries),
         "commit.retry.min-wait-ms": str(commit.min_wait_ms),
         "commit.retry.max-wait-ms": str(commit.max_wait_ms),
+        "commit.manifest.min-count-to-merge": "10",
         "write.metadata.delete-after-commit.enabled": "true",
         "write.metadata.previous-versions-max": "100",
     }
