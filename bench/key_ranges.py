@@ -48,7 +48,7 @@ class Figure:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--files", type=int, default=4, help="loads, a date each")
     parser.add_argument("--leaves", type=int, default=128)
     given = parser.parse_args()

@@ -11,6 +11,7 @@ from tests.postgres import Cluster
 
 from neve.errors import (
     AlreadyExists,
+    InvalidInput,
     InvalidName,
     InvalidSchema,
     NamespaceNotFound,
@@ -204,3 +205,64 @@ def test_expiry_and_orphans_anywhere(anywhere: Lake) -> None:
     assert (found.files_removed, [item.kind for item in found.removed]) == (1, ["manifest_list"])
     assert all(Path(file.path).exists() for file in table.files())
     assert table.orphans().files == 0
+
+
+def test_tags_move_together_in_one_commit(anywhere: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that hold the sources of dynamic tables move with every refresh; everything else of the table stays."""
+    table = make(anywhere)
+    first, second = (append(anywhere, "t", [{"id": number, "v": "x"}]) for number in (0, 1))
+    table.branch("aside", at=str(first))
+    catalog, now, name = anywhere._context.catalog, anywhere._context.clock(), TableName.parse("t")
+
+    def tags() -> dict[str, int]:
+        return {row.name: row.snapshot for row in table.references() if row.kind == "tag"}
+
+    catalog.set_tags(name, now=now, put={"a": first, "b": first})
+    before = facts(anywhere, "t")
+    catalog.set_tags(name, now=now, put={"a": second}, remove=["b", "unknown"])
+    after = facts(anywhere, "t")
+    assert tags() == {"a": second}
+    assert {row.name: row.snapshot for row in table.references() if row.kind == "branch"} == {
+        "main": second,
+        "aside": first,
+    }
+    assert (after.snapshots, after.properties, after.columns) == (before.snapshots, before.properties, before.columns)
+    assert catalog.earlier_metadata(after.metadata_location)[-1] == before.metadata_location, "one commit"
+    with pytest.raises(InvalidInput):
+        catalog.set_tags(name, now=now, put={"c": 42})
+    assert tags() == {"a": second}
+    with pytest.raises(TableNotFound):
+        catalog.set_tags(TableName.parse("gone"), now=now, put={"c": first})
+
+    set_tags, rivals = catalog._backend.set_tags, iter(["owner"])
+
+    def rival_first(*arguments: object, **more: object) -> bool:
+        for key in rivals:
+            table.set({key: "rival"})
+            return False
+        return set_tags(*arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(catalog._backend, "set_tags", rival_first)
+    catalog.set_tags(name, now=now, put={"a": first})
+    assert (tags(), facts(anywhere, "t").properties["owner"]) == ({"a": first}, "rival")
+
+
+def test_a_tag_that_loses_to_a_rival_leaves_nothing_behind(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(lake)
+    snapshot = append(lake, "t", [{"id": 0, "v": "x"}])
+    catalog, name, now = lake._context.catalog, TableName.parse("t"), lake._context.clock()
+    folder = Path(facts(lake, "t").location.removeprefix("file:")) / "metadata"
+    swap, lost = catalog._backend._rows.replace, iter([True])  # type: ignore[attr-defined]
+    monkeypatch.setattr(
+        catalog._backend._rows,  # type: ignore[attr-defined]
+        "replace",
+        lambda *args, **more: False if next(lost, False) else swap(*args, **more),
+    )
+    before = set(folder.iterdir())
+    catalog.set_tags(name, now=now, put={"a": snapshot})
+    assert len(set(folder.iterdir()) - before) == 1, "what lost is removed, what was made anew is there"
+    with pytest.raises(InvalidInput, match="is a branch"):
+        catalog.set_tags(name, now=now, put={"main": snapshot})
+    again = facts(lake, "t").metadata_location
+    catalog.set_tags(name, now=now, put={"a": snapshot}, remove=["main"])
+    assert facts(lake, "t").metadata_location == again, "nothing to do is no commit"

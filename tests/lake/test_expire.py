@@ -177,7 +177,10 @@ def test_dynamic_tables_keep_what_they_go_on_from(lake: Lake, monkeypatch: pytes
     found = lake.table("t").expire()
     assert consumed not in found.expired, "held by no tag, but by what the table says of itself"
     assert found.kept[0].reasons[0].detail == "the next refresh of default.d goes on from here"
-    lake._context.catalog.set_tags(TableName.parse("t"), put={f"neve_dynamic_{facts(lake, 'd').uuid}": consumed})
+    now = lake._context.clock()
+    lake._context.catalog.set_tags(
+        TableName.parse("t"), now=now, put={f"neve_dynamic_{facts(lake, 'd').uuid}": consumed}
+    )
     told = lake.table("t").expire(dry_run=True).kept[0].reasons
     assert [(reason.code, reason.detail) for reason in told] == [
         ("dynamic_table", "the next refresh of default.d goes on from here")

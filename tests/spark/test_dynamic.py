@@ -16,7 +16,7 @@ from neve.lake import Lake
 from neve.model.names import TableName
 from neve.model.results import Reason
 from neve.plan.applying import ApplyPlan
-from neve.services.dynamic import carrying
+from neve.services.dynamic import carrying, deciding
 from neve.services.dynamic.definitions import FRONTIER, find_definition
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -191,7 +191,7 @@ def test_a_second_refresher_cannot_apply_the_same_changes(work: Work, monkeypatc
     work.write("INSERT INTO {ns}.orders VALUES (7, 1, 5, null, null)")
     real: Callable[..., None] = vars(carrying)["apply_changes"]
     merge = ApplyPlan("merge", Reason(code="asked", detail="a test asks for it"))
-    monkeypatch.setattr(carrying, "plan_apply", lambda *_, **__: merge)
+    monkeypatch.setattr(deciding, "plan_apply", lambda *_, **__: merge)
 
     def rival(*args: Any, **kwargs: Any) -> None:
         monkeypatch.setattr(carrying, "apply_changes", real)

@@ -19,7 +19,7 @@ from neve.lake import Lake
 from neve.model.names import TableName
 from neve.model.results import Reason
 from neve.plan.applying import ApplyPlan
-from neve.services.dynamic import carrying
+from neve.services.dynamic import deciding
 
 SUMS = "SELECT k, count(*) AS n, sum(m) AS total FROM {ns}.s GROUP BY k"
 QUERIES = {
@@ -84,7 +84,7 @@ class Lakes:
         with self._patch.context() as patch:
             if way == "merge":
                 asked = ApplyPlan("merge", Reason(code="asked", detail="a test asks for it"))
-                patch.setattr(carrying, "plan_apply", lambda *_, **__: asked)
+                patch.setattr(deciding, "plan_apply", lambda *_, **__: asked)
             done = self.lake.dynamic.refresh([f"{self.namespace}.{name}" for name in names])
         return {TableName.parse(receipt.table).name: receipt for receipt in done}
 

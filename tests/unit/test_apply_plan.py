@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from pyroaring import BitMap64
 
 from neve.files.puffin import vectors_file
 from neve.files.vectors import decode_vector
+from neve.model.facts import Snapshot, TableFacts
+from neve.model.names import TableName
 from neve.model.results import Reason
 from neve.plan.applying import (
     MOST_BYTES,
@@ -19,6 +23,7 @@ from neve.plan.applying import (
     goes_to_every_task,
     plan_full,
     settle_apply,
+    split_size,
 )
 
 FEW = ApplyPlan("row_delta", Reason(code="few_rows", detail="at most 5 rows changed in the sources"))
@@ -83,3 +88,48 @@ def test_a_file_of_vectors_is_a_puffin_file() -> None:
     for blob, place, positions in zip(blobs, places, (first, second), strict=True):
         assert (blob["offset"], blob["length"]) == (place.offset, place.size)
         assert decode_vector(content[place.offset : place.offset + place.size], where="here") == positions
+
+
+@pytest.mark.parametrize(
+    ("size_mb", "files", "deletes", "cores", "split_mb"),
+    [
+        (6, 1, 0, 2, 16),
+        (6, 20, 20, 2, 40),  # Iceberg would make 10 tasks of them; now there are 4
+        (100_000, 100, 0, 2, 512),
+        (100_000, 100, 0, 200, 250),
+        (1, 2_000, 2_000, 200, 40),
+    ],
+)
+def test_small_files_of_refreshes_are_read_by_few_tasks(
+    size_mb: int, files: int, deletes: int, cores: int, split_mb: int
+) -> None:
+    totals = {"files-size": size_mb << 20, "data-files": files, "delete-files": deletes}
+    facts = stored({f"total-{key}": str(value) for key, value in totals.items()})
+    assert split_size(facts, cores=cores) == split_mb << 20
+
+
+def test_a_table_without_a_snapshot_has_nothing_to_be_split() -> None:
+    assert split_size(replace(stored({}), current_snapshot_id=None), cores=2) is None
+
+
+def stored(summary: dict[str, str]) -> TableFacts:
+    now = datetime(2026, 11, 18, tzinfo=UTC)
+    snapshot = Snapshot(
+        id=1, parent_id=None, sequence_number=1, at=now, operation="append", summary=summary, manifest_list="1.avro"
+    )
+    return TableFacts(
+        name=TableName.parse("s.t"),
+        uuid="u",
+        location="/w/t",
+        metadata_location="/w/t/metadata/1.json",
+        format_version=3,
+        updated_at=now,
+        columns=(),
+        partition_by=(),
+        sort_by=(),
+        properties={},
+        snapshots=(snapshot,),
+        current_snapshot_id=1,
+        made_current=(),
+        references=(),
+    )

@@ -62,6 +62,12 @@ class Backend(Protocol):
         A reference that somebody else makes meanwhile counts as a change, where the catalog can tell.
         """
 
+    def set_tags(self, name: TableName, put: Mapping[str, int], remove: Collection[str], *, now_ms: int) -> bool:
+        """Makes or moves tags and removes others, in one commit; false when somebody else changed the table meanwhile.
+
+        Raises ValueError where a snapshot is not there, or a branch has the name.
+        """
+
     def add_namespace(self, namespace: Namespace) -> bool:
         """False when it is there."""
 

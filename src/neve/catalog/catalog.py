@@ -346,19 +346,12 @@ class Catalog:
 
         self._manage(name, change)
 
-    def set_tags(self, name: TableName, *, put: Mapping[str, int] | None = None, remove: Sequence[str] = ()) -> None:
+    def set_tags(
+        self, name: TableName, *, now: datetime, put: Mapping[str, int] | None = None, remove: Sequence[str] = ()
+    ) -> None:
         """Makes or moves tags and removes others, in one commit; one that is not there need not go."""
-
-        def change(table: Table) -> None:
-            update = table.manage_snapshots()
-            for tag, snapshot_id in (put or {}).items():
-                update = update.create_tag(snapshot_id, tag)
-            for tag in remove:
-                if tag in table.metadata.refs:
-                    update = update.remove_tag(tag)
-            update.commit()
-
-        self._manage(name, change)
+        now_ms = round(now.timestamp() * 1000)
+        self._until_done(name, lambda: self._backend.set_tags(name, put or {}, remove, now_ms=now_ms))
 
     def create_branch(self, name: TableName, branch: str, *, snapshot_id: int) -> None:
         def change(table: Table) -> None:
@@ -384,21 +377,26 @@ class Catalog:
         self._manage(name, run)
 
     def _manage(self, name: TableName, run: Callable[[Table], object]) -> None:
-        """Runs a metadata change; one that lost to a rival is made anew on what the rival left."""
+        """Runs a change that PyIceberg makes."""
         from pyiceberg.exceptions import CommitFailedException
 
-        for attempt in range(self._commit.retries + 1):
+        def attempt() -> bool:
+            try:
+                run(self._backend.open_table(name))
+            except CommitFailedException:
+                return False
+            return True
+
+        self._until_done(name, attempt)
+
+    def _until_done(self, name: TableName, attempt: Callable[[], bool]) -> None:
+        """Makes a metadata change; one that lost to a rival is made anew on what the rival left."""
+        for tried in range(self._commit.retries + 1):
             if not self.exists(name):
                 raise self.unknown(name)
             try:
-                run(self._backend.open_table(name))
-            except CommitFailedException as exc:
-                if attempt == self._commit.retries:
-                    raise CommitConflict(
-                        f"{name} is being changed all the time: gave up after {attempt + 1} tries",
-                        hint="try again, or raise commit.retries",
-                    ) from exc
-                self._wait(attempt)
+                if attempt():
+                    return
             except (FileNotFoundError, StorageError) as exc:
                 if not self.exists(name):  # a rival deleted it, folder and all
                     raise self.unknown(name) from exc
@@ -407,8 +405,12 @@ class Catalog:
                 raise StorageError(f"the metadata of {name} is gone: {exc}", hint="run `neve doctor`") from exc
             except ValueError as exc:
                 raise InvalidInput(str(exc)) from exc
-            else:
-                return
+            if tried < self._commit.retries:
+                self._wait(tried)
+        raise CommitConflict(
+            f"{name} is being changed all the time: gave up after {self._commit.retries + 1} tries",
+            hint="try again, or raise commit.retries",
+        )
 
     def _wait(self, attempt: int) -> None:
         """Exponential back-off with full jitter."""

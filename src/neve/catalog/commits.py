@@ -23,7 +23,7 @@ from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrd
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 from pyiceberg.transforms import parse_transform
 
-from neve.catalog.expiring import next_location
+from neve.catalog.editing import next_location
 from neve.catalog.facts import load_current, read_metadata
 from neve.catalog.files import Files
 from neve.catalog.merge import merge

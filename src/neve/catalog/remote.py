@@ -174,6 +174,29 @@ class RemoteBackend:
             return False
         return True
 
+    def set_tags(
+        self,
+        name: TableName,
+        put: Mapping[str, int],
+        remove: Collection[str],
+        *,
+        now_ms: int,  # noqa: ARG002
+    ) -> bool:
+        from pyiceberg.exceptions import CommitFailedException
+
+        table = self.open_table(name)
+        update = table.manage_snapshots()
+        for tag, snapshot_id in put.items():
+            update = update.create_tag(snapshot_id, tag)
+        for tag in remove:
+            if tag in table.metadata.refs:
+                update = update.remove_tag(tag)
+        try:
+            update.commit()
+        except CommitFailedException:
+            return False
+        return True
+
     def add_namespace(self, namespace: Namespace) -> bool:
         from pyiceberg.exceptions import NamespaceAlreadyExistsError
 

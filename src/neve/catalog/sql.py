@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from neve.catalog.backend import Loaded
-from neve.catalog.expiring import fallen_off, next_location, without_snapshots
+from neve.catalog.editing import Json, fallen_off, next_location, succeeding, with_tags, without_snapshots
 from neve.catalog.facts import load_current, read_metadata
 from neve.catalog.files import Files
 from neve.catalog.rows import CatalogRows
@@ -79,13 +79,26 @@ class SqlBackend:
         if self._rows.metadata_location(name) != expected:
             return False
         before = read_metadata(expected, self._files.read)
-        after = without_snapshots(before, snapshots, references, location=expected, now_ms=now_ms)
-        target = next_location(after.get("properties", {}), after["location"], expected)
-        self._files.write_new(target, json.dumps(after).encode())
+        return self._swap_in(name, expected, before, without_snapshots(before, snapshots, references), now_ms=now_ms)
+
+    def set_tags(self, name: TableName, put: Mapping[str, int], remove: Collection[str], *, now_ms: int) -> bool:
+        loaded = self.load(name)
+        if loaded is None:
+            return False
+        after = with_tags(loaded.metadata, put, remove)
+        if after["refs"] == loaded.metadata.get("refs", {}):
+            return True
+        return self._swap_in(name, loaded.location, loaded.metadata, after, now_ms=now_ms)
+
+    def _swap_in(self, name: TableName, expected: str, before: Json, after: Json, *, now_ms: int) -> bool:
+        """Makes changed metadata the table's own; false when the name does not point at the expected one."""
+        content = succeeding(after, before, location=expected, now_ms=now_ms)
+        target = next_location(content.get("properties", {}), content["location"], expected)
+        self._files.write_new(target, json.dumps(content).encode())
         if not self._rows.replace(name, expected=expected, location=target):
             self._files.remove(target)
             return False
-        self._files.remove_all(fallen_off(before, after))
+        self._files.remove_all(fallen_off(before, content))
         return True
 
     def add_namespace(self, namespace: Namespace) -> bool:

@@ -39,16 +39,19 @@ def provide(
     columns: Sequence[str],
     *,
     place: str | None = None,
+    split: int | None = None,
 ) -> None:
     """A relation of a derived text: a table as a snapshot has it. A table without one has no rows.
 
-    `place` names a further column: the file and the position where each row lies.
+    `place` names a further column: the file and the position where each row lies. `split` is what a task reads, in
+    bytes as Iceberg counts them.
     """
     with translated():
         if snapshot is None:
             rows = spark.table(table.sql).limit(0)
         else:
-            rows = spark.read.option("versionAsOf", snapshot).table(table.sql)
+            options = {"versionAsOf": snapshot} | ({} if split is None else {"split-size": split})
+            rows = spark.read.options(**options).table(table.sql)
         lies = [] if place is None else [f"{PLACE_OF} AS {quote(place)}"]
         rows.selectExpr(*(quote(name) for name in columns), *lies).createOrReplaceTempView(relation)
 

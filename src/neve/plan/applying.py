@@ -16,6 +16,9 @@ MOST_BYTES = 64 * 1024 * 1024  # the same in bytes
 MOST_FILES = 1_000  # that lose rows: each costs calls into Java
 MOST_SHARE = 0.2  # of the source rows: beyond, those below would find little unchanged
 _VECTORS = 3  # the format that has them
+_OPENING = 4 * 1024 * 1024  # bytes that Iceberg counts a file as, at least
+_LEAST_SPLIT, _MOST_SPLIT = 16 * 1024 * 1024, 512 * 1024 * 1024
+_TURNS = 2  # tasks of each core
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,16 @@ def plan_apply(facts: TableFacts, *, changed_rows: int) -> ApplyPlan:
 def goes_to_every_task(rows: int, size: int) -> bool:
     """Whether so many changes of the sources, of so many bytes in files, may be sent to every task."""
     return rows <= MOST_MATCHED and size <= MOST_BYTES
+
+
+def split_size(facts: TableFacts, *, cores: int) -> int | None:
+    """What a task reads of a stored table that is looked through, as Iceberg counts bytes. Every refresh leaves small
+    files, and Iceberg would make a task of every two of them; so many tasks as keep all cores busy are enough."""
+    if facts.current is None:
+        return None
+    files = facts.current.total("data-files") + facts.current.total("delete-files")
+    weight = max(facts.current.total("files-size"), files * _OPENING)
+    return min(max(weight // (cores * _TURNS), _LEAST_SPLIT), _MOST_SPLIT)
 
 
 def plan_full(*, changed_share: float, followed: bool, frozen: bool) -> ApplyPlan:

@@ -31,12 +31,12 @@ from neve.plan.applying import (
     MOST_MATCHED,
     ApplyPlan,
     goes_to_every_task,
-    plan_apply,
     plan_full,
     settle_apply,
+    split_size,
 )
 from neve.services.context import Context
-from neve.services.dynamic.deciding import Refresh, derived, move_on
+from neve.services.dynamic.deciding import Refresh, move_on
 from neve.services.dynamic.definitions import FRONTIER, REFRESH, Definition, all_definitions
 from neve.services.dynamic.marking import mark
 from neve.services.ledger import branch_of
@@ -91,7 +91,7 @@ def carry_out(context: Context, refresh: Refresh, run: Progress) -> CarriedOut:
     frozen = refresh.definition.options.immutable_where is not None
     if refresh.before is None and (refresh.is_empty or not frozen):
         return _write_all(context, spark, refresh, run)
-    plan = plan_apply(refresh.facts, changed_rows=refresh.changed_rows)
+    plan = refresh.apply
     if refresh.action == "FULL" and refresh.estimate is not None:
         followed = any(refresh.table in other.sources for other in all_definitions(context).values())
         anew = plan_full(changed_share=refresh.estimate.changed_share, followed=followed, frozen=frozen)
@@ -99,7 +99,7 @@ def carry_out(context: Context, refresh: Refresh, run: Progress) -> CarriedOut:
             return _write_all(context, spark, refresh, run, anew)
     if plan.way == "row_delta" and refresh.action == "INCREMENTAL":
         plan_small(spark)
-    query = _query(refresh, places=plan.way == "row_delta")
+    query = _query(refresh)
     if query is None:
         move_on(context, refresh)
         return CarriedOut(Applied(0, 0))
@@ -121,7 +121,8 @@ def provide_all(spark: SparkSession, query: DeltaQuery, refresh: Refresh) -> Non
     """Every table that a text reads as it is or was, under its name."""
     for read in query.reads:
         if read.source is None:
-            provide(spark, read.relation, refresh.table, refresh.base, read.columns, place=read.place)
+            split = split_size(refresh.facts, cores=spark.sparkContext.defaultParallelism)
+            provide(spark, read.relation, refresh.table, refresh.base, read.columns, place=read.place, split=split)
         elif read.kind != "delta":
             side = refresh.before if read.kind == "old" and refresh.before is not None else refresh.after
             name = TableName.parse(read.source)
@@ -133,18 +134,18 @@ def _follow(spark: SparkSession, query: DeltaQuery, refresh: Refresh, steps: Ste
     text = stepwise(query)
     sources = {read.relation: TableName.parse(read.source) for read in query.reads if read.source is not None}
     for step in text.steps:
-        rows = _given(spark, refresh, sources[step.name], steps) if step.sql is None else spark.sql(step.sql)
+        if step.sql is not None:
+            rows = spark.sql(step.sql)
+        else:
+            rows = refresh.changes[sources[step.name]].frame(spark)
+            rows = steps.pin(rows) if step.kept else rows
         steps.add(step.name, rows, kept=step.kept, few=step.few)
     return spark.sql(text.sql), text.read_off
 
 
-def _given(spark: SparkSession, refresh: Refresh, source: TableName, steps: Steps) -> DataFrame:
-    return steps.pin(refresh.changes[source].frame(spark))
-
-
-def _query(refresh: Refresh, *, places: bool) -> DeltaQuery | None:
-    if refresh.action == "INCREMENTAL" and refresh.before is not None:
-        return derived(refresh, places=places)
+def _query(refresh: Refresh) -> DeltaQuery | None:
+    if refresh.action == "INCREMENTAL":
+        return refresh.text
     return full(refresh.analysis, Version.NEW, moment=refresh.after.at)
 
 

@@ -12,6 +12,7 @@ from neve.model.facts import Snapshot, TableFacts
 from neve.model.names import TableName
 from neve.model.refresh import Frontier, Pin, RefreshAction, RefreshTrigger
 from neve.model.results import Reason
+from neve.plan.applying import ApplyPlan, plan_apply
 from neve.plan.refresh import SPREAD, RefreshEstimate, RefreshSizes, SourceSize, choose_refresh
 from neve.services.context import Context
 from neve.services.dynamic.definitions import FRONTIER, Definition, definition_of, understand_again
@@ -38,7 +39,7 @@ class Refresh:
     """A refresh that was decided: from which frontier to which, how, and why.
 
     `changes` are those of the sources that changed, to be closed when they have been read. `estimate` is there when
-    they could be followed.
+    they could be followed, and so is `text`, which follows them, unless they cannot reach the result.
     """
 
     definition: Definition
@@ -52,6 +53,7 @@ class Refresh:
     round_id: str | None = None
     trigger: RefreshTrigger = "MANUAL"
     estimate: RefreshEstimate | None = None
+    text: DeltaQuery | None = None
 
     @property
     def table(self) -> TableName:
@@ -66,6 +68,11 @@ class Refresh:
     def changed_bytes(self) -> int:
         """What they take in files, about."""
         return sum(change.estimate.row_bytes for change in self.changes.values())
+
+    @property
+    def apply(self) -> ApplyPlan:
+        """How its changes are to be put into the table, unless they turn out to be otherwise."""
+        return plan_apply(self.facts, changed_rows=self.changed_rows)
 
     @property
     def is_empty(self) -> bool:
@@ -182,7 +189,7 @@ def _follow(context: Context, refresh: Refresh, before: Frontier) -> Refresh:
 def _chosen(context: Context, refresh: Refresh, looked: Mapping[TableName, RowChanges], told: str) -> Refresh:
     """Followed, or computed anew where that is chosen by cost."""
     options, current = refresh.definition.options, refresh.facts.current
-    text = derived(refresh)
+    text = _derived(refresh)
     read = _read_whole(text)
     choice = choose_refresh(
         RefreshSizes(
@@ -196,15 +203,16 @@ def _chosen(context: Context, refresh: Refresh, looked: Mapping[TableName, RowCh
         reason=Reason(code="changes", detail=told),
     )
     action: RefreshAction = "FULL" if choice.full else "INCREMENTAL"
-    return replace(refresh, action=action, reason=choice.reason, estimate=choice.estimate)
+    return replace(refresh, action=action, reason=choice.reason, estimate=choice.estimate, text=text)
 
 
-def derived(refresh: Refresh, *, places: bool = False) -> DeltaQuery | None:
+def _derived(refresh: Refresh) -> DeltaQuery | None:
     """How the refresh follows its changes; None when they cannot reach the result."""
     if refresh.before is None:
         raise AssertionError("changes are followed from a frontier")
     moments = Moments(refresh.before.at, refresh.after.at)
-    return derive(refresh.analysis, frozenset(map(str, refresh.changes)), moments=moments, places=places)
+    changed, places = frozenset(map(str, refresh.changes)), refresh.apply.way == "row_delta"
+    return derive(refresh.analysis, changed, moments=moments, places=places)
 
 
 def _read_whole(text: DeltaQuery | None) -> Counter[TableName]:
