@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from sqlglot import exp
 
 from neve.model.delta import Step
 from neve.sql.columns import parse_columns
-from neve.sql.delta import Analysis, analyse, derive, explain, stepwise
+from neve.sql.delta import Analysis, Moments, analyse, derive, explain, full, stepwise
 
 CASES = sorted(Path(__file__).with_name("delta").glob("*.sql"))
 UPDATE = os.environ.get("NEVE_UPDATE_GOLDEN") == "1"  # read on import: a test's own environment holds no NEVE_*
@@ -102,3 +103,20 @@ def test_places_are_told_where_stored_rows_are_read(path: Path) -> None:
         assert derived.tree.named_selects == [*derived.columns, derived.place, "_w"]
         assert [read.place for read in derived.reads if read.kind == "stored"] == [derived.place]
         assert derived.place not in derived.columns
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_what_was_understood_once_can_be_derived_from_again(path: Path) -> None:
+    """A worker keeps it for its next refresh, which another part of the sources may have changed for."""
+
+    def texts(analysis: Analysis, changed: frozenset[str]) -> list[str]:
+        moments = Moments(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
+        found = [derive(analysis, changed, moments=moments, places=places) for places in (False, True)]
+        return [full(analysis).sql, *("" if query is None else query.sql + repr(stepwise(query)) for query in found)]
+
+    kept = analysed(path)
+    if not kept.incremental:
+        return
+    every = [frozenset({"a"}), frozenset({"b"}), frozenset({"a", "b"})]
+    for changed in (*every, *reversed(every)):
+        assert texts(kept, changed) == texts(analysed(path), changed)

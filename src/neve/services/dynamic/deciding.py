@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 
 from neve.errors import CommitConflict, Refused
 from neve.model.facts import Snapshot, TableFacts
@@ -18,7 +19,7 @@ from neve.services.context import Context
 from neve.services.dynamic.definitions import FRONTIER, Definition, definition_of, understand_again
 from neve.services.dynamic.past import past_refreshes
 from neve.services.row_changes import RowChanges, changes_since
-from neve.sql.delta import Analysis, DeltaQuery, Moments, derive
+from neve.sql.delta import KNOWN_TEXTS, Analysis, DeltaQuery, Moments, derive
 
 SAME = Reason(code="no_changes", detail="no row of a source changed")
 
@@ -210,9 +211,16 @@ def _derived(refresh: Refresh) -> DeltaQuery | None:
     """How the refresh follows its changes; None when they cannot reach the result."""
     if refresh.before is None:
         raise AssertionError("changes are followed from a frontier")
-    moments = Moments(refresh.before.at, refresh.after.at)
+    moments = Moments(refresh.before.at, refresh.after.at) if refresh.analysis.timed else None
     changed, places = frozenset(map(str, refresh.changes)), refresh.apply.way == "row_delta"
-    return derive(refresh.analysis, changed, moments=moments, places=places)
+    return _derived_once(refresh.analysis, changed, moments, places)
+
+
+@lru_cache(maxsize=KNOWN_TEXTS)
+def _derived_once(
+    analysis: Analysis, changed: frozenset[str], moments: Moments | None, places: bool
+) -> DeltaQuery | None:
+    return derive(analysis, changed, moments=moments, places=places)
 
 
 def _read_whole(text: DeltaQuery | None) -> Counter[TableName]:

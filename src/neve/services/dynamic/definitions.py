@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import lru_cache
+from threading import get_ident
 from typing import Any
 
 from neve.errors import Refused
@@ -18,7 +20,7 @@ from neve.model.names import TableName
 from neve.plan.tables import DEFINITION, SOURCES, is_suspended
 from neve.services.context import Context
 from neve.services.look import all_facts
-from neve.sql.delta import Analysis, Schema, analyse
+from neve.sql.delta import KNOWN_TEXTS, Analysis, Schema, analyse
 
 FRONTIER = "neve.dynamic.frontier"
 REFRESH = "neve.dynamic.refresh"
@@ -154,7 +156,14 @@ def source_columns(context: Context, sources: Iterable[TableName]) -> dict[Table
 
 def _analysed(query: str, schemas: Mapping[TableName, Schema], options: DynamicOptions) -> Analysis:
     visible = {str(name): tuple(c for c in columns if not is_hidden(c.name)) for name, columns in schemas.items()}
-    return analyse(query, visible, float_sums="fast" if options.float_sums == "FAST" else "exact")
+    return _analysed_once(query, tuple(visible.items()), options.float_sums == "FAST", get_ident())
+
+
+@lru_cache(maxsize=KNOWN_TEXTS)
+def _analysed_once(query: str, schemas: tuple[tuple[str, Schema], ...], fast_sums: bool, thread: int) -> Analysis:  # noqa: ARG001
+    """A worker comes back to each of its tables. A tree may be touched while another is written from it, so each thread
+    has its own."""
+    return analyse(query, dict(schemas), float_sums="fast" if fast_sums else "exact")
 
 
 def describe_lag(lag: Lag) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from neve.sql.delta.analysis import Analysis, OutputColumn, Source, analyse
 from neve.sql.delta.binding.context import Schema
 from neve.sql.delta.clock import Moments
-from neve.sql.delta.derive import DeltaQuery, derive, full
+from neve.sql.delta.derive import KNOWN_TEXTS, DeltaQuery, derive, full
 from neve.sql.delta.equivalence import equivalent
 from neve.sql.delta.explain import explain
 from neve.sql.delta.operators import Version
@@ -18,6 +18,7 @@ from neve.sql.delta.shape import Apply
 from neve.sql.delta.steps import Intermediate, Stepwise, stepwise
 
 __all__ = [
+    "KNOWN_TEXTS",
     "Analysis",
     "Apply",
     "DeltaQuery",

@@ -46,7 +46,7 @@ class OutputColumn:
     hidden: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Analysis:
     """What `analyse` found. With `reasons` the query can only be computed in full."""
 

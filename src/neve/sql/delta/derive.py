@@ -19,8 +19,11 @@ from neve.sql.delta.script import Read, Script, as_select
 from neve.sql.delta.selects import items, named, number, pick, select, total, union_all, weighed
 from neve.sql.delta.shape import Apply, Shape
 
+KNOWN_TEXTS = 64
+"""Of so many tables it is remembered how they were understood and derived; trees are large."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DeltaQuery:
     """Spark SQL over relations that the caller provides under the names in `reads`.
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlglot import exp
 
 from neve.sql.delta.columns import conjuncts
-from neve.sql.delta.derive import DeltaQuery
+from neve.sql.delta.derive import KNOWN_TEXTS, DeltaQuery
 
 _PLAIN = {"expressions", "from_", "where"}
 
@@ -44,6 +45,7 @@ class Stepwise:
     read_off: bool
 
 
+@lru_cache(maxsize=KNOWN_TEXTS)
 def stepwise(query: DeltaQuery) -> Stepwise:
     """The text of a derivation, in steps."""
     given = [read.relation for read in query.reads if read.kind == "delta"]
