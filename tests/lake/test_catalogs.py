@@ -196,8 +196,8 @@ def test_expiry_and_orphans_anywhere(anywhere: Lake) -> None:
     table.tag("v1", at=str(first))
     stale = facts(anywhere, "t")
     table.set({"owner": "me"})
-    catalog, now = anywhere._context.catalog, anywhere._context.clock()
-    assert not catalog.remove_snapshots(stale, [others[0]], [], now=now), "the table was changed meanwhile"
+    catalog = anywhere._context.catalog
+    assert not catalog.remove_snapshots(stale, [others[0]], []), "the table was changed meanwhile"
     found = table.expire(older_than="0")
     assert found.expired == others[:1]
     assert {row.snapshot for row in table.history()} == {first, others[1]}
@@ -212,14 +212,14 @@ def test_tags_move_together_in_one_commit(anywhere: Lake, monkeypatch: pytest.Mo
     table = make(anywhere)
     first, second = (append(anywhere, "t", [{"id": number, "v": "x"}]) for number in (0, 1))
     table.branch("aside", at=str(first))
-    catalog, now, name = anywhere._context.catalog, anywhere._context.clock(), TableName.parse("t")
+    catalog, name = anywhere._context.catalog, TableName.parse("t")
 
     def tags() -> dict[str, int]:
         return {row.name: row.snapshot for row in table.references() if row.kind == "tag"}
 
-    catalog.set_tags(name, now=now, put={"a": first, "b": first})
+    catalog.set_tags(name, put={"a": first, "b": first})
     before = facts(anywhere, "t")
-    catalog.set_tags(name, now=now, put={"a": second}, remove=["b", "unknown"])
+    catalog.set_tags(name, put={"a": second}, remove=["b", "unknown"])
     after = facts(anywhere, "t")
     assert tags() == {"a": second}
     assert {row.name: row.snapshot for row in table.references() if row.kind == "branch"} == {
@@ -229,10 +229,10 @@ def test_tags_move_together_in_one_commit(anywhere: Lake, monkeypatch: pytest.Mo
     assert (after.snapshots, after.properties, after.columns) == (before.snapshots, before.properties, before.columns)
     assert catalog.earlier_metadata(after.metadata_location)[-1] == before.metadata_location, "one commit"
     with pytest.raises(InvalidInput):
-        catalog.set_tags(name, now=now, put={"c": 42})
+        catalog.set_tags(name, put={"c": 42})
     assert tags() == {"a": second}
     with pytest.raises(TableNotFound):
-        catalog.set_tags(TableName.parse("gone"), now=now, put={"c": first})
+        catalog.set_tags(TableName.parse("gone"), put={"c": first})
 
     set_tags, rivals = catalog._backend.set_tags, iter(["owner"])
 
@@ -243,14 +243,14 @@ def test_tags_move_together_in_one_commit(anywhere: Lake, monkeypatch: pytest.Mo
         return set_tags(*arguments, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(catalog._backend, "set_tags", rival_first)
-    catalog.set_tags(name, now=now, put={"a": first})
+    catalog.set_tags(name, put={"a": first})
     assert (tags(), facts(anywhere, "t").properties["owner"]) == ({"a": first}, "rival")
 
 
 def test_a_tag_that_loses_to_a_rival_leaves_nothing_behind(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     make(lake)
     snapshot = append(lake, "t", [{"id": 0, "v": "x"}])
-    catalog, name, now = lake._context.catalog, TableName.parse("t"), lake._context.clock()
+    catalog, name = lake._context.catalog, TableName.parse("t")
     folder = Path(facts(lake, "t").location.removeprefix("file:")) / "metadata"
     swap, lost = catalog._backend._rows.replace, iter([True])  # type: ignore[attr-defined]
     monkeypatch.setattr(
@@ -259,10 +259,10 @@ def test_a_tag_that_loses_to_a_rival_leaves_nothing_behind(lake: Lake, monkeypat
         lambda *args, **more: False if next(lost, False) else swap(*args, **more),
     )
     before = set(folder.iterdir())
-    catalog.set_tags(name, now=now, put={"a": snapshot})
+    catalog.set_tags(name, put={"a": snapshot})
     assert len(set(folder.iterdir()) - before) == 1, "what lost is removed, what was made anew is there"
     with pytest.raises(InvalidInput, match="is a branch"):
-        catalog.set_tags(name, now=now, put={"main": snapshot})
+        catalog.set_tags(name, put={"main": snapshot})
     again = facts(lake, "t").metadata_location
-    catalog.set_tags(name, now=now, put={"a": snapshot}, remove=["main"])
+    catalog.set_tags(name, put={"a": snapshot}, remove=["main"])
     assert facts(lake, "t").metadata_location == again, "nothing to do is no commit"

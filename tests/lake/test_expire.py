@@ -177,10 +177,7 @@ def test_dynamic_tables_keep_what_they_go_on_from(lake: Lake, monkeypatch: pytes
     found = lake.table("t").expire()
     assert consumed not in found.expired, "held by no tag, but by what the table says of itself"
     assert found.kept[0].reasons[0].detail == "the next refresh of default.d goes on from here"
-    now = lake._context.clock()
-    lake._context.catalog.set_tags(
-        TableName.parse("t"), now=now, put={f"neve_dynamic_{facts(lake, 'd').uuid}": consumed}
-    )
+    lake._context.catalog.set_tags(TableName.parse("t"), put={f"neve_dynamic_{facts(lake, 'd').uuid}": consumed})
     told = lake.table("t").expire(dry_run=True).kept[0].reasons
     assert [(reason.code, reason.detail) for reason in told] == [
         ("dynamic_table", "the next refresh of default.d goes on from here")
@@ -258,6 +255,14 @@ def test_a_reader_keeps_its_snapshots_until_it_is_done(lake: Lake, past: list[in
     with pytest.raises(SnapshotNotFound, match="has expired meanwhile"):
         announce(lake._context, facts(lake, "t"), past[:1], purpose="changes")
     assert lake._context.store.readers.of(facts(lake, "t").uuid) == ()
+
+
+def test_commits_are_of_the_worlds_time(lake: Lake, past: list[int]) -> None:
+    """Iceberg takes no commit that is older than the one before, and Spark knows of no clock that runs ahead."""
+    lake._context.catalog.set_tags(TableName.parse("t"), put={"a": past[-1]})
+    assert facts(lake, "t").updated_at <= datetime.now(UTC)
+    assert lake.table("t").expire().expired
+    assert facts(lake, "t").updated_at <= datetime.now(UTC)
 
 
 def test_who_reads_a_table_as_it_is_now_keeps_all_that_was_current_since(lake: Lake, past: list[int]) -> None:

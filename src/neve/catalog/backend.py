@@ -55,14 +55,14 @@ class Backend(Protocol):
         """Forgets the table, leaves its files; false when the name no longer points at the expected metadata."""
 
     def remove_snapshots(
-        self, name: TableName, snapshots: Collection[int], references: Collection[str], *, expected: str, now_ms: int
+        self, name: TableName, snapshots: Collection[int], references: Collection[str], *, expected: str
     ) -> bool:
         """Takes snapshots and references off, files stay; false when the name does not point at the expected metadata.
 
         A reference that somebody else makes meanwhile counts as a change, where the catalog can tell.
         """
 
-    def set_tags(self, name: TableName, put: Mapping[str, int], remove: Collection[str], *, now_ms: int) -> bool:
+    def set_tags(self, name: TableName, put: Mapping[str, int], remove: Collection[str]) -> bool:
         """Makes or moves tags and removes others, in one commit; false when somebody else changed the table meanwhile.
 
         Raises ValueError where a snapshot is not there, or a branch has the name.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from neve.catalog.backend import Backend
@@ -322,14 +321,9 @@ class Catalog:
         """A reader of what tables name; it reads each file of metadata once."""
         return Reach(self.files)
 
-    def remove_snapshots(
-        self, facts: TableFacts, snapshots: Collection[int], references: Collection[str], *, now: datetime
-    ) -> bool:
+    def remove_snapshots(self, facts: TableFacts, snapshots: Collection[int], references: Collection[str]) -> bool:
         """Takes snapshots and references off in one commit; files stay. False when the table was changed meanwhile."""
-        now_ms = round(now.timestamp() * 1000)
-        return self._backend.remove_snapshots(
-            facts.name, snapshots, references, expected=facts.metadata_location, now_ms=now_ms
-        )
+        return self._backend.remove_snapshots(facts.name, snapshots, references, expected=facts.metadata_location)
 
     def _metadata(self, facts: TableFacts) -> Mapping[str, Any]:
         loaded = self._backend.load(facts.name)
@@ -346,12 +340,9 @@ class Catalog:
 
         self._manage(name, change)
 
-    def set_tags(
-        self, name: TableName, *, now: datetime, put: Mapping[str, int] | None = None, remove: Sequence[str] = ()
-    ) -> None:
+    def set_tags(self, name: TableName, *, put: Mapping[str, int] | None = None, remove: Sequence[str] = ()) -> None:
         """Makes or moves tags and removes others, in one commit; one that is not there need not go."""
-        now_ms = round(now.timestamp() * 1000)
-        self._until_done(name, lambda: self._backend.set_tags(name, put or {}, remove, now_ms=now_ms))
+        self._until_done(name, lambda: self._backend.set_tags(name, put or {}, remove))
 
     def create_branch(self, name: TableName, branch: str, *, snapshot_id: int) -> None:
         def change(table: Table) -> None:

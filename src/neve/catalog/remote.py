@@ -146,7 +146,6 @@ class RemoteBackend:
         references: Collection[str],
         *,
         expected: str,
-        now_ms: int,  # noqa: ARG002
     ) -> bool:
         """These catalogs make the change and set the time themselves; what they are told to check are references."""
         from pyiceberg.exceptions import CommitFailedException
@@ -174,14 +173,7 @@ class RemoteBackend:
             return False
         return True
 
-    def set_tags(
-        self,
-        name: TableName,
-        put: Mapping[str, int],
-        remove: Collection[str],
-        *,
-        now_ms: int,  # noqa: ARG002
-    ) -> bool:
+    def set_tags(self, name: TableName, put: Mapping[str, int], remove: Collection[str]) -> bool:
         from pyiceberg.exceptions import CommitFailedException
 
         table = self.open_table(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -74,25 +75,29 @@ class SqlBackend:
         return self._rows.delete(name, expected=expected)
 
     def remove_snapshots(
-        self, name: TableName, snapshots: Collection[int], references: Collection[str], *, expected: str, now_ms: int
+        self, name: TableName, snapshots: Collection[int], references: Collection[str], *, expected: str
     ) -> bool:
         if self._rows.metadata_location(name) != expected:
             return False
         before = read_metadata(expected, self._files.read)
-        return self._swap_in(name, expected, before, without_snapshots(before, snapshots, references), now_ms=now_ms)
+        return self._swap_in(name, expected, before, without_snapshots(before, snapshots, references))
 
-    def set_tags(self, name: TableName, put: Mapping[str, int], remove: Collection[str], *, now_ms: int) -> bool:
+    def set_tags(self, name: TableName, put: Mapping[str, int], remove: Collection[str]) -> bool:
         loaded = self.load(name)
         if loaded is None:
             return False
         after = with_tags(loaded.metadata, put, remove)
         if after["refs"] == loaded.metadata.get("refs", {}):
             return True
-        return self._swap_in(name, loaded.location, loaded.metadata, after, now_ms=now_ms)
+        return self._swap_in(name, loaded.location, loaded.metadata, after)
 
-    def _swap_in(self, name: TableName, expected: str, before: Json, after: Json, *, now_ms: int) -> bool:
-        """Makes changed metadata the table's own; false when the name does not point at the expected one."""
-        content = succeeding(after, before, location=expected, now_ms=now_ms)
+    def _swap_in(self, name: TableName, expected: str, before: Json, after: Json) -> bool:
+        """Makes changed metadata the table's own; false when the name does not point at the expected one.
+
+        Stamped by the world's clock, as PyIceberg and Spark do it: a lake's own may be told to run ahead, and Iceberg
+        takes no commit that is older than the one before.
+        """
+        content = succeeding(after, before, location=expected, now_ms=time.time_ns() // 1_000_000)
         target = next_location(content.get("properties", {}), content["location"], expected)
         self._files.write_new(target, json.dumps(content).encode())
         if not self._rows.replace(name, expected=expected, location=target):

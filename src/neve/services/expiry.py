@@ -200,7 +200,7 @@ def _commit(context: Context, request: ExpireRequest, found: _Expiry, reach: Rea
         log_undone(context, found.facts)
         gone = [snapshot.id for snapshot in found.plan.gone]
         references = [reference.name for reference in found.plan.references_gone]
-        if context.catalog.remove_snapshots(found.facts, gone, references, now=context.clock()):
+        if context.catalog.remove_snapshots(found.facts, gone, references):
             return found
         context.tell("the table was changed meanwhile; once more")
         found = _plan_with_files(context, request, look_again(context, found.facts), reach, run.run_id)

@@ -29,7 +29,7 @@ def hold_sources(
         with suppress(NeveError):
             source = known[name] if name in known else context.catalog.facts(name)
             if due := missing_holds(source, consumed):
-                context.catalog.set_tags(name, now=context.clock(), put=due)
+                context.catalog.set_tags(name, put=due)
 
 
 def release_sources(context: Context, facts: TableFacts) -> None:
@@ -39,7 +39,7 @@ def release_sources(context: Context, facts: TableFacts) -> None:
         for name in held_by(frontier):
             with suppress(NeveError):
                 if any(reference.name == tag for reference in context.catalog.facts(name).references):
-                    context.catalog.set_tags(name, now=context.clock(), remove=[tag])
+                    context.catalog.set_tags(name, remove=[tag])
 
 
 def left_over(context: Context) -> dict[TableName, list[str]]:
@@ -59,7 +59,7 @@ def remove_left_over(context: Context) -> list[str]:
     done = []
     for name, tags in left_over(context).items():
         with suppress(NotFound, StorageError):
-            context.catalog.set_tags(name, now=context.clock(), remove=tags)
+            context.catalog.set_tags(name, remove=tags)
             done.append(f"{len(tags)} tags of dynamic tables that are gone, from {name}")
     return done
 
