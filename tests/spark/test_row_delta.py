@@ -19,7 +19,7 @@ from neve.lake import Lake
 from neve.model.names import TableName
 from neve.model.results import Reason
 from neve.plan.applying import ApplyPlan
-from neve.services.dynamic import deciding
+from neve.services.dynamic import carrying, deciding
 
 SUMS = "SELECT k, count(*) AS n, sum(m) AS total FROM {ns}.s GROUP BY k"
 QUERIES = {
@@ -255,6 +255,19 @@ def test_few_changes_take_few_jobs_and_one_commit(lakes: Lakes) -> None:
             assert len(jobs) <= most, (statement, query, jobs)
             assert len(lakes.lake.table(f"{lakes.namespace}.{query}").history()) == snapshots + 1
         assert jobs_of(lakes, lambda: lakes.refresh("sums", "bag")) == [], "nothing is new"
+
+
+@pytest.mark.parametrize("query", ["sums_by_key", "window"])
+def test_many_rows_are_counted_once(lakes: Lakes, monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+    """Rows that are to be divided by their order among tasks are computed twice, first to find out where to divide."""
+    lakes.declare(query, query)
+    monkeypatch.setattr(carrying, "MOST_MATCHED", 0)
+    monkeypatch.setattr(carrying, "plan_small", lambda spark: spark.conf.set("spark.sql.shuffle.partitions", "4"))
+    lakes.write("UPDATE {ns}.s SET m = m + 1 WHERE k < 3", "INSERT INTO {ns}.s VALUES (4, 1, 1.5, null)")
+    done = lakes.refresh(query)[query]
+    rows = {"sums_by_key": (3, 2), "window": (6, 5)}[query]
+    assert (done.refresh, done.strategy, (done.rows_inserted, done.rows_deleted)) == ("INCREMENTAL", "row_delta", rows)
+    lakes.check(**{query: query})
 
 
 def jobs_of(lakes: Lakes, act: Callable[[], object]) -> list[str]:

@@ -10,7 +10,7 @@ from scripts.incremental_table import DOCUMENT, filled
 from neve.errors import ColumnNotFound, InvalidQuery, NeveError, TableNotFound, Unsupported
 from neve.model.delta import Step
 from neve.sql.columns import parse_columns
-from neve.sql.delta import Analysis, Apply, Moments, Version, analyse, derive, explain, full
+from neve.sql.delta import Analysis, Apply, Moments, Version, analyse, derive, explain, full, stepwise
 
 SCHEMAS = {
     "orders": parse_columns(
@@ -254,3 +254,22 @@ def test_partners_of_before_follow_from_those_of_now_where_values_stay_apart(que
     derived = derive(analysis_of(query), frozenset({"eu.customers"}))
     assert derived is not None
     assert ("old_customers" in {read.relation for read in derived.reads}) is old
+
+
+@pytest.mark.parametrize(
+    ("other", "few"),
+    [
+        ("SELECT 1 FROM eu.customers c WHERE c.cid = o.cid AND c.name <> 'x'", True),
+        ("SELECT 1 FROM (SELECT cid, count(*) AS n FROM eu.customers GROUP BY cid) c WHERE c.cid = o.cid", True),
+        ("SELECT 1 FROM eu.customers c JOIN eu.customers d ON c.name = d.name WHERE c.cid = o.cid", False),
+        ("SELECT 1 FROM (SELECT a.cid, count(*) AS n FROM eu.customers a JOIN eu.customers b ON a.name = b.name"
+         " GROUP BY a.cid) c WHERE c.cid = o.cid", False),
+    ],
+    ids=["rows of a table", "groups of a table", "rows of a join", "groups of a join"],
+)  # fmt: skip
+def test_only_what_is_as_few_as_the_changes_may_go_to_every_task(other: str, few: bool) -> None:
+    """A changed row of a join's side may stand for any number of its rows, and touch as many keys."""
+    derived = derive(analysis_of(f"SELECT id FROM orders o WHERE NOT EXISTS ({other})"), frozenset({"eu.customers"}))
+    assert derived is not None
+    known = {step.name: step.few for step in stepwise(derived).steps}
+    assert known.get("turned", False) is few

@@ -36,29 +36,42 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What was seen while the rows that come were written: how many come and go, and of how many different rows several
-    go, or several come."""
+class Seen:
+    """How many rows come and go, and of how many different rows several go, or several come."""
 
     rows: Applied
     gone_together: int
     come_together: int
 
 
-def write_placed(delta: RowDelta, changes: DataFrame, *, few: bool) -> Written:
-    """Writes the rows that come, in the same pass that computes the changes."""
+def see(changes: DataFrame) -> Seen:
+    with translated():
+        row = changes.agg(*_seen()).collect()[0]
+    return Seen(Applied(row["come"], row["gone"]), row["gone_together"], row["come_together"])
+
+
+def write_seen(delta: RowDelta, changes: DataFrame) -> Seen:
+    """Writes the few rows that come, by one task, and sees them in the same pass.
+
+    More are divided by their order among tasks: they would be computed, and seen, once more to find out where.
+    """
     from pyspark.sql import Observation
-    from pyspark.sql import functions as f
 
     seen = Observation()
-    counts = (
-        f"coalesce(-sum(least({WEIGHT}, 0)), 0) AS gone",
-        f"count_if({WEIGHT} < -1) AS gone_together",
-        f"count_if({WEIGHT} > 1) AS come_together",
-    )
-    come = delta.write(_repeated(changes.observe(seen, *map(f.expr, counts))), few=few)
+    write_bag(delta, changes.observe(seen, *_seen()), few=True)
     told = seen.get
-    return Written(Applied(come, told["gone"]), told["gone_together"], told["come_together"])
+    return Seen(Applied(told["come"], told["gone"]), told["gone_together"], told["come_together"])
+
+
+def _seen() -> list[Column]:
+    from pyspark.sql import functions as f
+
+    return [
+        f.expr(f"coalesce(sum(greatest({WEIGHT}, 0)), 0) AS come"),
+        f.expr(f"coalesce(-sum(least({WEIGHT}, 0)), 0) AS gone"),
+        f.expr(f"count_if({WEIGHT} < -1) AS gone_together"),
+        f.expr(f"count_if({WEIGHT} > 1) AS come_together"),
+    ]
 
 
 def read_places(changes: DataFrame, place: str, going: int) -> Places:

@@ -10,7 +10,7 @@ SELECT k, (SELECT count(*) FROM b WHERE b.k = a.k) AS n FROM a
 --             table default.b [source]
 -- reads: delta_a, delta_b, new_a, new_b, old_a, old_b
 -- kept: delta_a, keys, project_delta_net, keys_2
--- few: delta_a, delta_b, keys, turned, keys_2
+-- few: delta_a, delta_b, keys, step, project_delta_net, turned, keys_2
 WITH scan_old_3 AS (
   SELECT
     `old_a`.`k` AS `k`

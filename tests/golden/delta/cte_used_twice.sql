@@ -12,7 +12,7 @@ SELECT p.k, q.s FROM t p JOIN t q ON p.s = q.k
 --           table default.a [source]
 -- reads: delta_a, new_a, old_a
 -- kept: delta_a, keys, project_delta_net, keys_2, project_delta_2_net
--- few: delta_a, keys, keys_2
+-- few: delta_a, keys, step, project_delta_net, keys_2, step_2, project_delta_2_net
 WITH scan_delta AS (
   SELECT
     `delta_a`.`k` AS `k`,

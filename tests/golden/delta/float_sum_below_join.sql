@@ -11,7 +11,7 @@ JOIN (SELECT k, sum(d) AS s FROM a GROUP BY k) t ON t.k = b.k
 --           table default.a [source]
 -- reads: delta_a, delta_b, new_a, new_b, old_a, stored
 -- kept: delta_b, keys, keys_3
--- few: delta_a, delta_b, keys
+-- few: delta_a, delta_b, keys, step
 WITH scan_delta AS (
   SELECT
     `delta_b`.`k` AS `k`,

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from neve.engine.finding import Places, find_bag, measure_bag, read_places, write_bag, write_placed
+from neve.engine.finding import Places, find_bag, measure_bag, read_places, see, write_bag, write_seen
 from neve.engine.refresh import (
     Applied,
     Steps,
@@ -171,10 +171,12 @@ def _apply(work: _Work, plan: ApplyPlan) -> CarriedOut:
 
 
 def _row_delta(work: _Work, plan: ApplyPlan, delta: RowDelta) -> tuple[Applied, ApplyPlan]:
-    """Of changes that tell where the rows that go lie."""
-    written = write_placed(delta, work.changes, few=work.refresh.changed_rows <= MOST_MATCHED)
-    done, together = written.rows, written.gone_together > 0
-    if work.keyed and (together or written.come_together):
+    """Of changes that tell where the rows that go lie. A few keys come in one pass; of other rows a single changed one
+    may touch any number, so they are counted first."""
+    few = work.keyed and work.refresh.changed_rows <= MOST_MATCHED
+    seen = write_seen(delta, work.changes) if few else see(work.changes)
+    done, together = seen.rows, seen.gone_together > 0
+    if work.keyed and (together or seen.come_together):
         raise JobFailed(f"{work.refresh.table} holds two rows of one key: it is not what its changes were derived for")
     if done == Applied(0, 0):
         return done, plan
@@ -182,6 +184,8 @@ def _row_delta(work: _Work, plan: ApplyPlan, delta: RowDelta) -> tuple[Applied, 
     settled = settle_apply(plan, placed=not together, inserted=done.inserted, deleted=done.deleted, size=size)
     if settled.way == "merge":
         return done, settled
+    if done.inserted and not few:
+        write_bag(delta, work.changes, few=done.inserted <= MOST_MATCHED)
     places = _places(work, delta, done, together=together) if done.deleted else {}
     return done, _commit(work, settled, delta, places, done)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sqlglot import exp
@@ -29,8 +29,8 @@ class DeltaQuery:
 
     The text of a derivation gives the columns of the stored table, hidden ones included, and `_w`: net, so no row comes
     twice and no weight is 0. That of a full computation gives the stored columns alone. `place` is a further column of
-    a derivation: where the stored row that goes lies, NULL for rows that come. `few` are common table expressions of no
-    more rows than the sources have changes.
+    a derivation: where the stored row that goes lies, NULL for rows that come. `as_few` are common table expressions,
+    each with a relation that has about as many rows at least, which its text does not show.
     """
 
     tree: exp.Query
@@ -38,7 +38,7 @@ class DeltaQuery:
     columns: tuple[str, ...]
     apply: Apply
     place: str | None = None
-    few: frozenset[str] = frozenset()
+    as_few: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sql(self) -> str:
@@ -174,7 +174,7 @@ def _finished(script: Script, shape: Shape, query: exp.Query) -> DeltaQuery:
     tree = script.finish(query)
     names = tuple(name for name, _ in shape.fields)
     reads = tuple(script.reads[name] for name in sorted(script.reads))
-    return DeltaQuery(tree, reads, names, shape.apply, script.place, frozenset(script.few))
+    return DeltaQuery(tree, reads, names, shape.apply, script.place, dict(script.as_few))
 
 
 def _as_written(analysis: Analysis, version: Version) -> DeltaQuery:

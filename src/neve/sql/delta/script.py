@@ -46,8 +46,9 @@ class Script:
         self._moments = moments or {}
         self.place: str | None = None
         self.reads: dict[str, Read] = {}
-        self.few: set[str] = set()
+        self.as_few: dict[str, str] = {}
         self._relations: dict[tuple[str | None, Kind], str] = {}
+        self._bounds: dict[int, tuple[str, exp.Query]] = {}
         self._named: dict[int, tuple[str, exp.Query]] = {}
         self._rows: dict[tuple[int, Version, str], exp.Query] = {}
         self._deltas: dict[int, exp.Query | None] = {}
@@ -73,14 +74,18 @@ class Script:
         """The place of a row that comes, where places are told."""
         return [] if self.place is None else [named(self.place, exp.null())]
 
-    def name(self, query: exp.Query, wish: str, *, few: bool = False) -> str:
-        """The name of a query, which becomes a common table expression; asked again, the same name. `few`: it has at
-        most as many rows as the sources have changes, for a reason that its text does not show."""
+    def bounded(self, query: exp.Query, by: str) -> exp.Query:
+        """The query, which has about as many rows as a relation at most, for a reason that its text does not show."""
+        self._bounds[id(query)] = (by, query)
+        return query
+
+    def name(self, query: exp.Query, wish: str) -> str:
+        """The name of a query, which becomes a common table expression; asked again, the same name."""
         if id(query) not in self._named:
             self._named[id(query)] = (self.names.fresh(wish), query)
         name = self._named[id(query)][0]
-        if few:
-            self.few.add(name)
+        if id(query) in self._bounds:
+            self.as_few[name] = self._bounds[id(query)][0]
         return name
 
     # ---------------------------------------------------------------------------------------- rows and changes

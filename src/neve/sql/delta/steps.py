@@ -54,10 +54,11 @@ def stepwise(query: DeltaQuery) -> Stepwise:
     for name, body in bodies.items():
         if _is_driven(body, driven):
             driven.add(name)
-        if name in query.few or _is_few(body, few):
+        if query.as_few.get(name) in few or _is_few(body, few):
             few.add(name)
     times = _times(final, bodies, [*given, *bodies], driven)
-    apart = {name for name, body in bodies.items() if _stands_apart(body, times[name], few=name in few)} | query.few
+    apart = {name for name, body in bodies.items() if _stands_apart(body, times[name], few=name in few)}
+    apart |= query.as_few.keys() & few
     kept = {name for name in driven if times[name] > 1 and (name in apart or name in given)}
     inlined = {name: body for name, body in bodies.items() if name not in apart}
     steps = [Intermediate(name, None, name in kept, few=True) for name in given]

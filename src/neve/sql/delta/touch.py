@@ -105,7 +105,7 @@ def _counted(script: Script, kept: Operator, other: Operator, condition: exp.Exp
     ]
     old = matched(script, kept, Version.OLD, equalities(condition, other, kept), met)
     rows = select([*(c.ref for c in kept.columns), column(had)], old)
-    return rows.join(relation(script.name(turned, "turned", few=True)), on=exp.and_(*same), copy=False)
+    return rows.join(relation(script.name(script.bounded(turned, met), "turned")), on=exp.and_(*same), copy=False)
 
 
 def _looked_up(

@@ -56,7 +56,9 @@ class Aggregate(Operator):
         return script.filtered(grouped, self.columns, keys.condition)
 
     def delta(self, script: Script) -> exp.Query | None:
-        return script.recompute(self, self.touched(script))
+        keys = self.touched(script)
+        query = script.recompute(self, keys)
+        return query if keys is None else script.bounded(query, keys.relation)
 
     def touched(self, script: Script) -> Keys | None:
         """The groups that a change of the input touches."""
