@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.lake.lakes import V2, append, current, facts
 
+from neve.config.connections import spark_meaning
 from neve.lake import Lake
 from neve.model.dynamic import DynamicOptions, Lag
 from neve.model.names import TableName
@@ -57,7 +58,14 @@ def frontier_now(lake: Lake, name: str) -> Frontier:
             base[str(source)] = pins[str(source)]
         else:
             base |= frontier_now(lake, str(source)).base
-    return Frontier(fingerprint=definition.fingerprint, at=lake._context.clock(), sources=pins, base=base, lasting=True)
+    return Frontier(
+        fingerprint=definition.fingerprint,
+        at=lake._context.clock(),
+        sources=pins,
+        base=base,
+        session=spark_meaning(lake._context.loaded),
+        lasting=True,
+    )
 
 
 def commit_refresh(lake: Lake, name: str, *, rows: int = 1) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.lake.lakes import Cli
+from tests.lake.dynamic import settle
+from tests.lake.lakes import Cli, make
 
 from neve.errors import (
     AlreadyExists,
@@ -278,3 +279,49 @@ def test_a_statement_is_judged_with_places_of_its_own(shop: Lake) -> None:
         shop.dynamic.create(
             "CREATE OR REPLACE DYNAMIC TABLE IF NOT EXISTS t TARGET_LAG = '1 hour' AS SELECT customer FROM orders"
         )
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "message"),
+    [
+        ("CREATE DYNAMIC TABLE t {lag} CLUSTER BY (nope) AS SELECT id FROM orders", ColumnNotFound, "nope"),
+        ("CREATE DYNAMIC TABLE t {lag} PARTITIONED BY (bucket(4, i)) AS SELECT id FROM orders", ColumnNotFound, "i"),
+        ("CREATE DYNAMIC TABLE t {lag} PARTITIONED BY (year(id)) AS SELECT id FROM orders", InvalidSchema, "year"),
+        ("CREATE DYNAMIC TABLE t (a, b) {lag} AS SELECT id AS a FROM orders", InvalidQuery, "are not those of"),
+        ("CREATE OR REPLACE DYNAMIC TABLE IF NOT EXISTS t {lag} AS SELECT id FROM orders", InvalidInput, "contradict"),
+        ("CREATE OR REPLACE DYNAMIC TABLE orders {lag} AS SELECT total FROM big", AlreadyExists, "no dynamic table"),
+    ],
+)  # fmt: skip
+def test_what_create_would_refuse_is_told_beforehand(
+    shop: Lake, statement: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        shop.dynamic.validate(statement.replace("{lag}", "TARGET_LAG = '1 hour'"))
+
+
+def test_other_settings_of_spark_mean_other_answers(lake: Lake) -> None:
+    """Rows that are there were computed by the earlier ones; what changes would be computed by those of now."""
+    make(lake, rows=2)
+    declare(lake, "days", "SELECT v, count(*) AS n FROM t GROUP BY v")
+    settle(lake, "days")
+    assert [receipt.refresh for receipt in lake.dynamic.refresh(dry_run=True)] == ["NO_DATA"]
+    file = lake.root / "neve.yaml"
+    file.write_text(
+        file.read_text().replace("#  conf: {}  ", "  conf: {spark.sql.session.timeZone: America/New_York}  ")
+    )
+    with Lake(lake.root) as again:
+        (receipt,) = again.dynamic.refresh(dry_run=True)
+    assert (receipt.refresh, receipt.reason and receipt.reason.code) == ("REINITIALIZE", "new_session")
+    assert "America/New_York" in (receipt.reason.detail if receipt.reason else "")
+
+
+def test_incremental_refuses_a_query_that_can_no_longer_follow(lake: Lake) -> None:
+    lake.tables.create("s", "m int, n int")
+    declare(lake, "counts", "SELECT count(*) AS n FROM s GROUP BY m", "REFRESH_MODE = INCREMENTAL")
+    settle(lake, "counts")
+    source = facts_of(lake, "s")
+    assert lake._context.catalog._backend.drop(source.name, expected=source.metadata_location), "by another engine"
+    lake.tables.create("s", "m map<string, int>, n int")
+    found = lake.dynamic.round(dry_run=True)
+    assert [receipt.state for receipt in found.receipts] == ["FAILED"]
+    assert "cannot follow these changes: m is a map" in found.told()

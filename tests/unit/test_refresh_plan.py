@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from neve.model.dynamic import THRESHOLD, RefreshMode
+from neve.model.dynamic import RefreshMode
 from neve.model.results import Reason
 from neve.plan.refresh import Choice, PastRefresh, RefreshSizes, SourceSize, choose_refresh, estimate_refresh
 
@@ -20,7 +20,7 @@ def choose(
     *sources: SourceSize,
     stored: int = 0,
     mode: RefreshMode = "AUTO",
-    threshold: float = THRESHOLD,
+    threshold: float | None = None,
     spread: float = 1,
     past: tuple[PastRefresh, ...] = (),
 ) -> Choice:
@@ -54,9 +54,10 @@ def test_a_changed_row_costs_more_than_a_row_that_is_read() -> None:
     assert not choose(source(100_000_000, 1_000_000, width=8), stored=50 * MB).full
 
 
-@pytest.mark.parametrize(("threshold", "full"), [(0.05, True), (0.1, False), (0.5, False)])
+@pytest.mark.parametrize(("threshold", "full"), [(0.05, True), (0.1, False), (0.3, False), (0.5, False)])
 def test_the_threshold_of_a_table_is_honoured_at_any_size(threshold: float, full: bool) -> None:
     assert choose(source(100, 10), threshold=threshold).full is full
+    assert choose(source(10, 4), threshold=0.3).full, "what a table says counts, also where it is the default"
 
 
 def test_few_rows_are_followed_whatever_their_share() -> None:

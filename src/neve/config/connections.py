@@ -14,6 +14,7 @@ from neve.model.names import CATALOG, DEFAULT_NAMESPACE
 _BUSY_MS = 30_000
 _MIB = 1024 * 1024
 SQL_CATALOGS = ("sqlite", "postgresql")
+_MEANING = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
 
 
 def table_defaults(loaded: LoadedSettings) -> dict[str, str]:
@@ -33,6 +34,11 @@ def table_defaults(loaded: LoadedSettings) -> dict[str, str]:
         "write.metadata.delete-after-commit.enabled": "true",
         "write.metadata.previous-versions-max": "100",
     }
+
+
+def spark_meaning(loaded: LoadedSettings) -> dict[str, str]:
+    """The settings of Spark that decide what a query answers."""
+    return {key: loaded.settings.spark.conf.get(key, value) for key, value in _MEANING.items()}
 
 
 def spark_catalog(loaded: LoadedSettings) -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from neve.config import LoadedSettings
-from neve.config.connections import spark_catalog, spark_s3
+from neve.config.connections import spark_catalog, spark_meaning, spark_s3
 from neve.engine.java import Java
 from neve.model.names import CATALOG
 
@@ -50,8 +50,7 @@ def spark_conf(loaded: LoadedSettings, launch: Launch) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": spark.driver_memory or _memory(launch.machine),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.ansi.enabled": "true",
+        **spark_meaning(loaded),
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.defaultCatalog": CATALOG,
         "spark.sql.shuffle.partitions": str(spark.shuffle_partitions or max(4, 2 * launch.machine.cores)),

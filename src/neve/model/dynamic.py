@@ -17,6 +17,7 @@ Initialize = Literal["ON_CREATE", "ON_SCHEDULE"]
 FloatSums = Literal["EXACT", "FAST"]
 MIN_LAG = timedelta(minutes=1)
 THRESHOLD = 0.3
+"""The share of changed source rows beyond which AUTO computes anew, where a table has none of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class DynamicOptions:
     cluster_by: tuple[SortField, ...] = ()
     immutable_where: str | None = None
     deduplication: bool = True
-    cardinality_threshold: float = THRESHOLD
+    cardinality_threshold: float | None = None
     float_sums: FloatSums = "EXACT"
     comment: str | None = None
 

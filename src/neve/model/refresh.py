@@ -26,7 +26,8 @@ class Pin(BaseModel):
 
 
 class Frontier(BaseModel):
-    """What the rows of a dynamic table are the result of: a query, a present moment, and sources.
+    """What the rows of a dynamic table are the result of: a query, a present moment, sources, and the settings of Spark
+    that decide what a query answers (`session`).
 
     `base` are the plain tables below it, directly or through other dynamic tables: two tables agree when their bases
     do. `snapshot` is the table's own that this is said of, where it is said apart from it. `lasting` says that the rows
@@ -39,6 +40,7 @@ class Frontier(BaseModel):
     at: AwareDatetime
     sources: Mapping[str, Pin]
     base: Mapping[str, Pin] = {}
+    session: Mapping[str, str] = {}
     lasting: bool = False
     snapshot: int | None = None
 

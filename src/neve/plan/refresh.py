@@ -82,19 +82,21 @@ class Choice:
     estimate: RefreshEstimate
 
 
-def choose_refresh(sizes: RefreshSizes, *, mode: RefreshMode, threshold: float, reason: Reason) -> Choice:
+def choose_refresh(sizes: RefreshSizes, *, mode: RefreshMode, threshold: float | None, reason: Reason) -> Choice:
     """AUTO follows changes unless too large a share of the source rows changed, or computing anew looks cheaper.
 
-    `reason` is why changes could be followed; INCREMENTAL follows them whatever the estimates say.
+    `threshold` is the table's own share, where it has one, `reason` why changes could be followed. INCREMENTAL follows
+    them whatever the estimates say.
     """
     estimate = estimate_refresh(sizes)
     if mode == "INCREMENTAL":
         return Choice(False, reason, estimate)
-    few = estimate.changed_rows <= FEW_ROWS and threshold == THRESHOLD
+    few = estimate.changed_rows <= FEW_ROWS and threshold is None
     if few and not _doubtful(sizes.past, estimate):
         return Choice(False, reason, estimate)
-    if not few and estimate.changed_share > threshold:
-        detail = f"{estimate.changed_share:.0%} of the source rows changed, more than {threshold:.0%}"
+    most = THRESHOLD if threshold is None else threshold
+    if not few and estimate.changed_share > most:
+        detail = f"{estimate.changed_share:.0%} of the source rows changed, more than {most:.0%}"
         return Choice(True, Reason(code="many_changes", detail=detail), estimate)
     if estimate.incremental > _MARGIN * estimate.full:
         detail = (

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 
+from neve.config.connections import spark_meaning
 from neve.errors import CommitConflict, Refused
 from neve.model.facts import Snapshot, TableFacts
 from neve.model.names import TableName
@@ -129,6 +130,7 @@ def decide(context: Context, definition: Definition, pins: Pins) -> Refresh:
             at=pins.at,
             sources={str(name): pins.sources[name] for name in definition.sources},
             base={str(name): pin for name, pin in pins.base.items()},
+            session=spark_meaning(context.loaded),
             lasting=analysis.incremental and not analysis.timed,
         ),
         action="FULL",
@@ -146,21 +148,30 @@ def decide(context: Context, definition: Definition, pins: Pins) -> Refresh:
     if first.before.fingerprint != definition.fingerprint:
         reason = Reason(code="new_query", detail="the query is another one")
         return replace(first, action="REINITIALIZE", reason=reason)
+    if (why := _other_session(first.before, first.after)) is not None:
+        return replace(first, action="REINITIALIZE", reason=why)
     if definition.options.refresh_mode == "FULL":
         return _full_unless_same(first, Reason(code="asked", detail="REFRESH_MODE is FULL"))
     if not first.analysis.incremental:
         why = first.analysis.reasons[0]
-        return _full_unless_same(first, Reason(code=why.code, detail=str(why)))
+        return _forced(first, Reason(code=why.code, detail=str(why)))
     return _follow(context, first, first.before)
 
 
-def is_current(facts: TableFacts, definition: Definition, pins: Pins) -> bool:
+def _other_session(before: Frontier, after: Frontier) -> Reason | None:
+    """Rows that are already there would be answered otherwise now, which the changes of the sources do not tell."""
+    told = [f"{key} is {value}" for key, value in after.session.items() if before.session.get(key) != value]
+    return Reason(code="new_session", detail=f"{', '.join(told)} now") if told else None
+
+
+def is_current(context: Context, facts: TableFacts, definition: Definition, pins: Pins) -> bool:
     """Whether a refresh would find nothing to do, told by the frontier alone: the query need not be looked at."""
     before = frontier_of(facts)
     return (
         before is not None
         and before.lasting
         and before.fingerprint == definition.fingerprint
+        and before.session == spark_meaning(context.loaded)
         and before.sources == {str(name): pins.sources[name] for name in definition.sources}
         and before.base == {str(name): pin for name, pin in pins.base.items()}
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neve.errors import AlreadyExists, InvalidInput
+from neve.errors import AlreadyExists
 from neve.model.dynamic import CreateDynamic
 from neve.model.results import Reason, Receipt
 from neve.model.specs import TableSpec
@@ -10,18 +10,23 @@ from neve.services.changes import create_table
 from neve.services.context import Context
 from neve.services.deletion import delete_table
 from neve.services.dynamic.altering import change_options
-from neve.services.dynamic.definitions import Definition, definition_of
+from neve.services.dynamic.definitions import Definition
 from neve.services.dynamic.replacing import rebuild
 from neve.services.dynamic.rounds import refresh_tables
-from neve.services.dynamic.validation import comments_of, definition_from, earlier, stored_columns, validate
-from neve.services.registry import is_directory, is_taken
+from neve.services.dynamic.validation import (
+    comments_of,
+    definition_from,
+    earlier,
+    need_dynamic,
+    stored_columns,
+    validate,
+)
+from neve.services.registry import is_taken
 from neve.sql.delta import equivalent
 
 
 def create_dynamic(context: Context, asked: CreateDynamic) -> list[Receipt]:
     """Makes the table and, unless it waits for its schedule, fills it; a table that cannot be filled is not made."""
-    if asked.replace and asked.if_not_exists:
-        raise InvalidInput("OR REPLACE and IF NOT EXISTS contradict each other", hint="write one of them")
     if is_taken(context, asked.name):
         return _existing(context, asked)
     analysis = validate(context, asked)
@@ -45,14 +50,11 @@ def create_dynamic(context: Context, asked: CreateDynamic) -> list[Receipt]:
 
 def _existing(context: Context, asked: CreateDynamic) -> list[Receipt]:
     there = Reason(code="already_exists", detail=f"{asked.name} already exists")
-    if asked.if_not_exists:
+    if asked.if_not_exists and not asked.replace:
         return [Receipt(run_id=None, action="create", table=str(asked.name), reason=there)]
     if not asked.replace:
         raise AlreadyExists(there.detail, hint="drop it first, or write OR REPLACE or IF NOT EXISTS")
-    held = None if is_directory(context, asked.name) else definition_of(context.catalog.facts(asked.name))
-    if held is None:
-        raise AlreadyExists(f"{asked.name} is no dynamic table", hint="delete it first, or choose another name")
-    return _replace(context, asked, held)
+    return _replace(context, asked, need_dynamic(context, asked.name))
 
 
 def _replace(context: Context, asked: CreateDynamic, held: Definition) -> list[Receipt]:

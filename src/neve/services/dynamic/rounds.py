@@ -165,7 +165,7 @@ def _needs_turn(lap: Lap, name: TableName) -> bool:
         lap.fail_impossible(name)
     elif not any(map(lap.will_move, definition.sources)):
         facts, pins = lap.tables[name], lap.pins(name)
-        if is_current(facts, definition, pins):
+        if is_current(lap.context, facts, definition, pins):
             lap.receipts[name] = nothing_to_do(definition, facts, pins, dry_run=lap.request.dry_run)
             lap.spared.add(name)
     return name not in lap.receipts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from neve.errors import NeveError
+from neve.model.dynamic import THRESHOLD
 from neve.model.names import TableName
 from neve.model.refresh import DynamicDetails
 from neve.model.results import ColumnRow, Reason
@@ -27,7 +28,7 @@ def show_dynamic(context: Context, name: TableName) -> DynamicDetails:
         cluster_by=[str(item) for item in options.cluster_by],
         immutable_where=options.immutable_where,
         deduplication=options.deduplication,
-        cardinality_threshold=options.cardinality_threshold,
+        cardinality_threshold=THRESHOLD if (share := options.cardinality_threshold) is None else share,
         float_sums=options.float_sums,
         comment=options.comment,
         columns=[

@@ -6,14 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from neve.engine.refresh import provide
-from neve.errors import InvalidQuery, NeveError, Refused
+from neve.errors import AlreadyExists, InvalidInput, InvalidQuery, NeveError, Refused
 from neve.model.dynamic import CreateDynamic, DynamicOptions
 from neve.model.names import TableName
+from neve.model.specs import check_transform, find_column
 from neve.model.types import Field
 from neve.plan.graph import waves
 from neve.services.context import Context
 from neve.services.dynamic.deciding import pin
-from neve.services.dynamic.definitions import Definition, all_definitions, source_columns, understand, understand_again
+from neve.services.dynamic.definitions import (
+    Definition,
+    all_definitions,
+    definition_of,
+    source_columns,
+    understand,
+    understand_again,
+)
+from neve.services.registry import is_directory, is_taken
 from neve.sql.columns import parse_type
 from neve.sql.delta import Analysis, Version, full
 from neve.sql.freezing import check_predicate
@@ -25,16 +34,36 @@ def validate(context: Context, asked: CreateDynamic) -> Analysis:
     Raises:
         InvalidQuery, TableNotFound, ColumnNotFound: what is wrong, with its place in the statement.
         InvalidInput: the tables would go round in a circle; with the path.
+        AlreadyExists: a table that is not dynamic has the name.
         Refused: it is to be INCREMENTAL and cannot follow changes; with the construct and its place.
     """
+    if asked.replace and asked.if_not_exists:
+        raise InvalidInput("OR REPLACE and IF NOT EXISTS contradict each other", hint="write one of them")
+    if not asked.if_not_exists and is_taken(context, asked.name):
+        need_dynamic(context, asked.name)
     analysis = understand(context, asked.placed, asked.options)
     if any(TableName.parse(source.name) == asked.name for source in analysis.sources):
         raise InvalidQuery(f"these dynamic tables go round in a circle: {asked.name} → {asked.name}")
     if not analysis.sources:
         raise InvalidQuery("the query reads no table", hint="a plain table does: neve table create")
     check_options(asked.name, asked.options, analysis)
+    if analysis.columns:
+        _check_layout(asked.options, analysis)
+        comments_of(asked, [column.name for column in analysis.columns if not column.hidden])
     definition_from(context, asked, analysis)
     return analysis
+
+
+def need_dynamic(context: Context, name: TableName) -> Definition:
+    """The dynamic table of a name that is taken.
+
+    Raises:
+        AlreadyExists: the table is of another kind.
+    """
+    held = None if is_directory(context, name) else definition_of(context.catalog.facts(name))
+    if held is None:
+        raise AlreadyExists(f"{name} is no dynamic table", hint="delete it first, or choose another name")
+    return held
 
 
 def check_options(name: TableName, options: DynamicOptions, analysis: Analysis) -> None:
@@ -45,6 +74,18 @@ def check_options(name: TableName, options: DynamicOptions, analysis: Analysis) 
     if options.immutable_where is not None and analysis.columns:
         known = [Field(column.name, column.type or parse_type("string")) for column in analysis.columns]
         check_predicate(options.immutable_where, [field for field in known if _is_shown(field)], analysis)
+
+
+def _check_layout(options: DynamicOptions, analysis: Analysis) -> None:
+    """Refuses a layout by columns that are not there, or whose type it does not take, where that is certain."""
+    certain = {column.name: column.type for column in analysis.columns}
+    fields = tuple(Field(name, kind or parse_type("string")) for name, kind in certain.items())
+    sorting = tuple(item.term for item in options.cluster_by)
+    for verb, terms in (("partition", options.partition_by), ("sort", sorting)):
+        for term in terms:
+            column = find_column(fields, term.column)
+            if certain[column.name] is not None:
+                check_transform(term, column.type, verb=verb)
 
 
 def definition_from(context: Context, asked: CreateDynamic, analysis: Analysis) -> Definition:
