@@ -94,6 +94,8 @@ def test_history_is_newest_first_and_keeps_every_column(store: Store) -> None:
         rows_inserted=2**40,
         rows_deleted=1,
         source_rows_changed=3,
+        target_lag_seconds=300,
+        changed_sources="default.orders, default.customers",
         source_snapshots={"ns.a": 2**62},
         upstream="ns.p",
         snapshot_id=2**62,

@@ -86,6 +86,7 @@ def refresh(
         int | None, typer.Option("--parallel", min=1, help="At most so many at once; 1 is one after the other.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done, and why.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="As always: it ends when all have had their turn.")] = False,  # noqa: ARG001
 ) -> None:
     """Bring tables up to date, in the order of their graph, by what changed.
 

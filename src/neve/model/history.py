@@ -38,7 +38,8 @@ class SourceRecord(Record):
 class RefreshRecord(Record):
     """One refresh, or why there was none.
 
-    `completion_target` is when it was due: the data timestamp before it and the target lag. `upstream` is the table
+    `completion_target` is when it was due: the data timestamp before it and the target lag, which is NULL where it is
+    DOWNSTREAM. `changed_sources` are those in which something had changed, with commas between. `upstream` is the table
     whose failure kept this one from its turn. `estimates` are what the choice between ways was made by.
     """
 
@@ -52,6 +53,7 @@ class RefreshRecord(Record):
     refresh_start_time: AwareDatetime
     refresh_end_time: AwareDatetime
     completion_target: AwareDatetime | None = None
+    target_lag_seconds: int | None = None
     refresh_action: RefreshAction | None = None
     refresh_trigger: RefreshTrigger
     reason_code: str | None = None
@@ -61,6 +63,7 @@ class RefreshRecord(Record):
     rows_inserted: int = 0
     rows_deleted: int = 0
     source_rows_changed: int | None = None
+    changed_sources: str | None = None
     source_snapshots: JsonObject | None = None
     upstream: str | None = None
     snapshot_id: int | None = None

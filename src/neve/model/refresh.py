@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, JsonValue
@@ -60,6 +60,7 @@ class CommittedRefresh(BaseModel):
     rows_inserted: int | None
     rows_deleted: int | None
     rows_changed_in_sources: int
+    changed_sources: Sequence[str] | None = None
     strategy: str | None = None
     estimates: Mapping[str, JsonValue] | None = None
 
@@ -81,6 +82,7 @@ class RefreshReceipt(Receipt):
     rows_inserted: int = 0
     rows_deleted: int = 0
     rows_changed_in_sources: int = 0
+    changed_sources: Sequence[str] = ()
     strategy: str | None = None
     estimates: Mapping[str, JsonValue] | None = None
 

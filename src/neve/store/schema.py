@@ -283,6 +283,13 @@ MIGRATIONS = (
         ),
     ),
     Migration(version=7, statements=("ALTER TABLE runs ADD COLUMN cancel_asked_at TEXT",)),
+    Migration(
+        version=8,
+        statements=(
+            "ALTER TABLE refresh_history ADD COLUMN target_lag_seconds BIGINT",
+            "ALTER TABLE refresh_history ADD COLUMN changed_sources TEXT",
+        ),
+    ),
 )
 
 

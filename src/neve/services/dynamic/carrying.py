@@ -274,6 +274,7 @@ def _summary(
         rows_inserted=done.inserted if done else None,
         rows_deleted=done.deleted if done else gone,
         rows_changed_in_sources=refresh.changed_rows,
+        changed_sources=refresh.changed_sources,
         strategy=plan.way if plan else None,
         estimates=None if refresh.estimate is None else refresh.estimate.model_dump(),
     )

@@ -67,6 +67,11 @@ class Refresh:
         return sum(change.estimate.rows for change in self.changes.values())
 
     @property
+    def changed_sources(self) -> list[str]:
+        """The sources of which rows are known to have changed, by name."""
+        return sorted(map(str, self.changes))
+
+    @property
     def changed_bytes(self) -> int:
         """What they take in files, about."""
         return sum(change.estimate.row_bytes for change in self.changes.values())

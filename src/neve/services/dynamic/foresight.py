@@ -38,6 +38,7 @@ def foresee(context: Context, definition: Definition, pins: Pins, *, moving: Seq
         trigger=refresh.trigger,
         data_timestamp=refresh.after.at,
         rows_changed_in_sources=refresh.changed_rows,
+        changed_sources=refresh.changed_sources,
     )
 
 

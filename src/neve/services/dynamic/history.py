@@ -90,6 +90,7 @@ def told(
         refresh_start_time=now - timedelta(milliseconds=receipt.duration_ms),
         refresh_end_time=now,
         completion_target=_target(before, definition.options.target_lag),
+        target_lag_seconds=_seconds(definition.options.target_lag),
         refresh_action=receipt.refresh,
         refresh_trigger=receipt.trigger,
         reason_code=reason.code if done else None,
@@ -99,6 +100,7 @@ def told(
         rows_inserted=receipt.rows_inserted,
         rows_deleted=receipt.rows_deleted,
         source_rows_changed=receipt.rows_changed_in_sources if done else None,
+        changed_sources=_listed(receipt.changed_sources) if done else None,
         source_snapshots=None if pins is None else snapshots_of(pins.base, pins.sources),
         upstream=receipt.upstream,
         snapshot_id=receipt.snapshot_after if done else None,
@@ -190,6 +192,7 @@ def _from_commit(facts: TableFacts, snapshot: Snapshot) -> RefreshRecord:
         rows_inserted=inserted,
         rows_deleted=done.rows_deleted or 0,
         source_rows_changed=done.rows_changed_in_sources,
+        changed_sources=_listed(done.changed_sources),
         source_snapshots=snapshots_of(frontier.base, frontier.sources),
         snapshot_id=snapshot.id,
         round_id=done.round_id,
@@ -235,6 +238,14 @@ def _target(before: DynamicRecord | None, lag: Lag) -> datetime | None:
     if before is None or before.data_timestamp is None or isinstance(lag, str):
         return None
     return before.data_timestamp + lag
+
+
+def _seconds(lag: Lag) -> int | None:
+    return None if isinstance(lag, str) else round(lag.total_seconds())
+
+
+def _listed(names: Iterable[str] | None) -> str | None:
+    return None if names is None else ", ".join(names)
 
 
 def snapshots_of(*pins: Mapping[Any, Pin]) -> dict[str, JsonValue]:

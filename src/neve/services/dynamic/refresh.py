@@ -122,6 +122,7 @@ def _receipt(
         rows_inserted=done.applied.inserted if done else 0,
         rows_deleted=done.applied.deleted if done else 0,
         rows_changed_in_sources=refresh.changed_rows,
+        changed_sources=refresh.changed_sources,
         round_id=refresh.round_id,
         trigger=refresh.trigger,
         data_timestamp=refresh.after.at,

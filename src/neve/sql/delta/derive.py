@@ -19,7 +19,7 @@ from neve.sql.delta.script import Read, Script, as_select
 from neve.sql.delta.selects import items, named, number, pick, select, total, union_all, weighed
 from neve.sql.delta.shape import Apply, Shape
 
-KNOWN_TEXTS = 64
+KNOWN_TEXTS = 256
 """Of so many tables it is remembered how they were understood and derived; trees are large."""
 
 
