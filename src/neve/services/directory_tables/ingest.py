@@ -40,7 +40,15 @@ from neve.services.deliveries import (
     telling,
 )
 from neve.services.directory_tables.jobs import Job, at_work
-from neve.services.directory_tables.tables import Contents, DirectoryTable, contents, entries, plain_files, shape_of
+from neve.services.directory_tables.tables import (
+    Contents,
+    DirectoryTable,
+    check_columns,
+    contents,
+    entries,
+    plain_files,
+    shape_of,
+)
 from neve.services.ledger import log_ingest
 from neve.services.look import RUN_ID
 from neve.services.runs import Progress, recorded
@@ -125,6 +133,7 @@ def _displace(job: Job, dates: Sequence[date], ledger: Ledger, shape: Shape) -> 
     for label, held in periods_holding(ledger, dates, job.found.files).items():
         entry = ledger.periods[label]
         (file,) = plain_files(job.context, job.table, job.found, [entry.output])
+        check_columns(job.context, job.table, [file], shape)
         written, rows = without_dates(job.spark, file, sorted(held), shape, job.spool / f"period-{label}")
         size = written.stat().st_size
         job.change.remove(entry.output)

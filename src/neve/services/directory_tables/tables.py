@@ -215,15 +215,39 @@ def plain_files(
     """The files, or some of them, as Spark is to read them."""
     known = {day.path: day.date for day in day_files(table.described, found.files, found.ledger)}
     wanted = [file.path for file in found.files] if paths is None else list(paths)
-    foreign = {path for path, day in known.items() if day not in found.ledger.dates}
     return [
         PlainFile(
             path=f"{table.location}/{path}",
             columns=_header(context, f"{table.location}/{path}") if table.format == "csv" else (),
-            day=known[path] if path in foreign else None,
+            day=known.get(path),
         )
         for path in wanted
     ]
+
+
+def check_columns(context: Context, table: DirectoryTable, files: Sequence[PlainFile], shape: Shape) -> None:
+    """Before rows of files are written anew: whoever wrote these files, no column of theirs may be left out.
+
+    Raises:
+        Refused: they have columns that the table does not know.
+    """
+    known = {name.casefold() for name in shape.names}
+    unknown = sorted(name for name in _columns_in(context, table, files) if name.casefold() not in known)
+    if unknown:
+        raise Refused(
+            f"files that somebody else wrote have columns that {table.name} does not know, and would lose:"
+            f" {', '.join(unknown)}",
+            hint="load these files by `neve table ingest`, or take the columns out of them",
+        )
+
+
+def _columns_in(context: Context, table: DirectoryTable, files: Sequence[PlainFile]) -> set[str]:
+    from neve.files.footers import column_names
+
+    if table.format == "csv":
+        return {name for file in files for name in file.columns}
+    filesystem, root = context.catalog.files.filesystem(table.location)
+    return column_names(filesystem, root, [file.path.removeprefix(f"{table.location}/") for file in files])
 
 
 def _header(context: Context, path: str) -> tuple[str, ...]:
