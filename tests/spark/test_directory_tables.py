@@ -344,6 +344,26 @@ def test_a_period_that_another_tool_wrote_anew_loses_nothing(make: Make, tmp_pat
     assert rows_of(table) == seen_outside(table) == expected(paths)
 
 
+def test_a_period_takes_late_days_in_under_another_name(make: Make, tmp_path: Path) -> None:
+    """`output_pattern` was changed after the month was compacted: its file is found by the name that it has."""
+    paths = write_days(tmp_path / "landing", date(2024, 1, 1), 2)
+    strategy = 'compaction: {strategy: {delete_source: true, output_pattern: "NAME-{year}-{month}.parquet"}}\n'
+    table = make(more=strategy.replace("NAME", "a"))
+    table.ingest(paths[0], date="2024-01-01")
+    table.compact("2024-01")
+    config = tmp_path / "sales.yaml"
+    config.write_text(config.read_text().replace("a-{year}", "b-{year}"))
+    assert table.compact("2024-01").run_id is None
+    table.ingest(paths[1], date="2024-01-02")
+    assert table.compact("2024-01").files_before == 2
+    assert names(table) == ["_neve_ledger.json", "b-2024-01.parquet"]
+    assert rows_of(table) == seen_outside(table) == expected(paths)
+    (paths[0],) = write_days(tmp_path / "landing", date(2024, 1, 1), 1, rows=5, seed=9)
+    table.ingest(paths[0], date="2024-01-01")
+    assert rows_of(table) == seen_outside(table) == expected(paths)
+    assert (table.compact("2024-01").files_before, table.compact("2024-01").run_id) == (2, None)
+
+
 def test_a_week_across_the_year_and_a_file_of_somebody_else_in_its_place(make: Make, tmp_path: Path) -> None:
     """A2 11: what stands where the week's file would go is neither read twice nor written over."""
     paths = write_days(tmp_path / "landing", date(2024, 12, 29), 5)

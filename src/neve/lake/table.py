@@ -141,13 +141,13 @@ class LakeTable(KeyRanges):
         return receipt
 
     def plan_drop(self, *, force: bool = False, keep_data: bool = False) -> Receipt:
-        if table := self._directory():
+        if table := directory_tables.find_as_made(self._context, self.name):
             return directory_tables.forget(self._context, table, force=force, dry_run=True)
         return deletion.plan_delete(self._context, self.name, force=force, keep_data=keep_data)
 
     def drop(self, *, force: bool = False, keep_data: bool = False) -> Receipt:
         """Takes the table out of the lake, as `neve table delete` does; `delete` is for rows."""
-        if table := self._directory():
+        if table := directory_tables.find_as_made(self._context, self.name):
             return directory_tables.forget(self._context, table, force=force, dry_run=False)
         return deletion.delete_table(self._context, self.name, force=force, keep_data=keep_data)
 

@@ -38,8 +38,16 @@ class Context:
     clock: Callable[[], datetime] = _now
     entropy: Callable[[int], bytes] = os.urandom
     tell: Callable[[str], None] = _be_quiet
+    warned: set[str] = field(default_factory=set)
+    """What was told by `warn`."""
     queried: dict[tuple[str, int], str] = field(default_factory=dict)
     """By a table's uuid and snapshot, who was told to read it for a query (services/readers.hold)."""
+
+    def warn(self, line: str) -> None:
+        """Tells once what every look would find again."""
+        if line not in self.warned:
+            self.warned.add(line)
+            self.tell(line)
 
     @cached_property
     def catalog(self) -> Catalog:

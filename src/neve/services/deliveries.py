@@ -21,11 +21,11 @@ from neve.model.results import Reason
 from neve.model.units import Limit
 from neve.plan.ingest import check_dates, make_delivery, too_many_rejected
 from neve.services.context import Context
-from neve.services.descriptions import file_of
+from neve.services.descriptions import describe, file_of
 from neve.services.landing import check_reach, find_files
 from neve.services.lineage import Reads
 from neve.services.runs import Progress
-from neve.services.specs import dataset_path, load_dataset, load_table_file
+from neve.services.specs import dataset_path, load_dataset
 from neve.sql.cleaning import judge as judge_validations
 
 
@@ -63,7 +63,7 @@ def ask(
     """The request, with what the table's file says where the caller says nothing."""
     check_way_to_date(day, name_pattern, dates)
     path = file_of(context, name, file)
-    table = None if path is None else load_table_file(path)
+    table = describe(context, name, file)
     named = dataset_config or (dataset_path(path, table, context.loaded.root) if path and table else None)
     limit = max_rejected if max_rejected is not None else (table.ingestion.max_rejected if table else None)
     return Request(

@@ -6,14 +6,12 @@ import gzip
 import io
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from neve.catalog.files import canonical_folder, local_path
 from neve.directory import Directory, Seen, open_directory
-from neve.errors import AlreadyExists, ConfigError, NeveError, Refused, StoreError, Unsupported
+from neve.errors import AlreadyExists, ConfigError, NeveError, Refused, Unsupported
 from neve.model.commands import neve
 from neve.model.directories import DataFile
 from neve.model.directory_tables import FileFormat, Ledger, LedgerColumn, PlainFile, Shape, read_ledger
@@ -25,6 +23,7 @@ from neve.model.tablefile import TableFile
 from neve.model.types import Field, spelled
 from neve.plan.directory_tables import check_names, day_files
 from neve.services.context import Context
+from neve.services.descriptions import describe, made_as
 from neve.services.directory_tables.locks import LeaseLock
 from neve.services.landing import check_reach
 from neve.services.registry import forget_row, is_taken
@@ -56,34 +55,31 @@ class Contents:
 
 
 def find(context: Context, name: TableName, file: Path | None = None) -> DirectoryTable | None:
-    """The directory table of a name; None when the name is not one's.
+    """The directory table of a name, as its file describes it now; None when the name is not one's.
 
     Raises:
-        Refused: the given file describes another folder or layout than the table has.
+        Refused: the file describes another folder or layout than the table has.
         StoreError: what the state database says of the table cannot be understood.
     """
-    known = context.store.registry.get(name.short)
-    if known is None or known.format == "iceberg":
+    table = find_as_made(context, name)
+    given = None if table is None else describe(context, name, file)
+    if table is None or given is None:
+        return table
+    _check_same(context, name, table.described, given)
+    return replace(table, described=given, config_path=file or table.config_path)
+
+
+def find_as_made(context: Context, name: TableName) -> DirectoryTable | None:
+    """The same, as its file described it when it was made: enough to settle or forget it, whatever the file says."""
+    known, described = context.store.registry.get(name.short), made_as(context, name)
+    if known is None or described is None:
         return None
-    try:
-        described = TableFile.model_validate(dict(known.config))
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise StoreError(
-            f"what table_registry says of {name} cannot be understood: {where}: {first['msg']}",
-            hint="delete the table and create it anew from its file; its folder stays",
-        ) from exc
-    if file is not None:
-        given = load_table_file(file)
-        _check_same(context, name, described, given)
-        described = given
     return DirectoryTable(
         name=name,
         uuid=known.table_uuid,
         location=known.base_path,
         described=described,
-        config_path=file or (Path(known.config_path) if known.config_path else None),
+        config_path=Path(known.config_path) if known.config_path else None,
     )
 
 

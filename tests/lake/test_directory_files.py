@@ -1,0 +1,92 @@
+"""Directory tables and the files that describe them: what an edit means, and what is left when the file is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.lake.lakes import Cli
+
+from neve.errors import NotFound, Refused
+from neve.lake import Lake
+from neve.model.results import DuePeriod
+
+FILE = "name: days\nstorage: {format: parquet, base_path: days}\ncolumns: {id: bigint}\n"
+WEEKLY = "compaction: {trigger: {schedule: '0 3 * * *'}, strategy: {type: weekly}}\n"
+
+
+@pytest.fixture
+def described(lake: Lake) -> Path:
+    """A table with two days, and the file that it was made of."""
+    path = lake.root / "days.yaml"
+    path.write_text(FILE)
+    lake.tables.create(str(path))
+    for day in ("2024-01-01", "2024-01-02"):
+        (lake.root / "days" / f"{day}.parquet").write_bytes(b"")
+    return path
+
+
+def told(lake: Lake) -> list[str]:
+    said: list[str] = []
+    lake._context.tell = said.append
+    return said
+
+
+def due(lake: Lake, table: str) -> list[DuePeriod]:
+    return list(lake.table(table).status().compaction.next)
+
+
+def test_an_edited_file_counts_whoever_asks(lake: Lake, described: Path) -> None:
+    assert [(row.period, row.reason.code) for row in due(lake, "days")] == [("2024-01", "manual")]
+    assert not [row for row in lake.schedule() if row.table == "default.days"]
+    described.write_text(FILE + WEEKLY)
+    assert due(lake, "days") == due(lake, str(described))
+    assert [(row.period, row.due) for row in due(lake, "days")] == [("2024-W01", True)]
+    assert [row.action for row in lake.schedule() if row.table == "default.days"] == ["compact 2024-W01"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "days.yaml: no such file"),
+        ("name: days\nstorage: [", "days.yaml:2:"),
+        ("name: other\n", "days.yaml describes other"),
+    ],
+)
+def test_without_its_file_a_table_is_what_it_was_made_as(
+    lake: Lake, described: Path, text: str | None, why: str
+) -> None:
+    said = told(lake)
+    before = due(lake, "days")
+    assert said == []
+    described.unlink() if text is None else described.write_text(text)
+    assert due(lake, "days") == before
+    (line,) = said
+    assert why in line
+    assert line.endswith("default.days goes by what its file said when it was made")
+    assert lake.table("days").show().format == "parquet"
+    assert len(said) == 1, "it is told once"
+    with pytest.raises(NotFound, match="no such file or folder: nowhere.csv"):
+        lake.table("days").ingest("nowhere.csv", date="2024-01-01")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FILE.replace("parquet", "csv"),
+        FILE.replace("base_path: days", "base_path: elsewhere"),
+        FILE + "partitioning: {strategy: hive}\n",
+        FILE + "partitioning: {date_format: '%Y%m%d'}\n",
+        "name: days\ncolumns: {id: bigint}\n",
+    ],
+)
+def test_what_cannot_change_is_refused_by_name_too(lake: Lake, described: Path, text: str) -> None:
+    described.write_text(text)
+    for table in ("days", str(described)):
+        with pytest.raises(Refused, match="default.days has .*, and the file says .*"):
+            lake.table(table).status()
+    said = told(lake)
+    assert [row for row in lake.schedule() if row.table == "default.days"] == []
+    assert any("and the file says" in line for line in said)
+    lake.table("days").drop()
+    assert not lake.table("days").exists()
