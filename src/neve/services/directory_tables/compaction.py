@@ -87,7 +87,7 @@ def _merge(job: Job, plan: PeriodPlan) -> CompactedPeriod:
     from neve.engine.directory_tables import merge
     from neve.engine.tracking import tracked_input
 
-    standing = [plan.output] if plan.merge_into is not None else []
+    standing = [] if plan.merge_into is None else [plan.merge_into.output]
     files = plain_files(job.context, job.table, job.found, [*standing, *plan.sources])
     shape = shape_of(job.context, job.table, job.found.ledger)
     check_columns(job.context, job.table, files, shape)
