@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.lake.lakes import Cli
 
 from neve.errors import NotFound, Refused
 from neve.lake import Lake
@@ -66,7 +65,7 @@ def test_without_its_file_a_table_is_what_it_was_made_as(
     assert line.endswith("default.days goes by what its file said when it was made")
     assert lake.table("days").show().format == "parquet"
     assert len(said) == 1, "it is told once"
-    with pytest.raises(NotFound, match="no such file or folder: nowhere.csv"):
+    with pytest.raises(NotFound, match=r"no such file or folder: nowhere\.csv"):
         lake.table("days").ingest("nowhere.csv", date="2024-01-01")
 
 
@@ -83,7 +82,7 @@ def test_without_its_file_a_table_is_what_it_was_made_as(
 def test_what_cannot_change_is_refused_by_name_too(lake: Lake, described: Path, text: str) -> None:
     described.write_text(text)
     for table in ("days", str(described)):
-        with pytest.raises(Refused, match="default.days has .*, and the file says .*"):
+        with pytest.raises(Refused, match=r"default\.days has .*, and the file says .*"):
             lake.table(table).status()
     said = told(lake)
     assert [row for row in lake.schedule() if row.table == "default.days"] == []

@@ -18,6 +18,7 @@ from neve.model.ingest import DatePlan, DateRow, Delivery, FindingRow, IngestPla
 from neve.model.names import TableName
 from neve.model.patterns import match_pattern
 from neve.model.results import Reason
+from neve.model.tablefile import TableFile
 from neve.model.units import Limit
 from neve.plan.ingest import check_dates, make_delivery, too_many_rejected
 from neve.services.context import Context
@@ -73,12 +74,25 @@ def ask(
         day=parse_day(day),
         name_pattern=name_pattern,
         dates=dates,
-        dataset=None if named is None else load_dataset(named),
+        dataset=_cleaning(None if named is None else load_dataset(named), table),
         evolve=table is not None and table.schema_changes == "evolve",
         replace=replace,
         max_rejected=None if limit is None else _limit(limit),
         dry_run=dry_run,
     )
+
+
+def _cleaning(dataset: Dataset | None, table: TableFile | None) -> Dataset | None:
+    """How files are cleaned: what the table's file says of missing columns holds where the cleaning file is silent."""
+    if table is None or "missing_columns" not in table.ingestion.model_fields_set:
+        return dataset
+    if dataset is not None and "missing_columns" in dataset.model_fields_set:
+        return dataset
+    refused = table.ingestion.missing_columns == "refuse"
+    if dataset is None and not refused:
+        return None  # as files are that nobody cleans
+    cleaning = dataset or Dataset(name="as_is")
+    return cleaning.model_copy(update={"missing_columns": "error" if refused else "null"})
 
 
 def check_way_to_date(*ways: object) -> None:
