@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.lake.lakes import Cli
 
 from neve.errors import NotFound, Refused
 from neve.lake import Lake
@@ -76,6 +77,7 @@ def test_without_its_file_a_table_is_what_it_was_made_as(
         FILE.replace("base_path: days", "base_path: elsewhere"),
         FILE + "partitioning: {strategy: hive}\n",
         FILE + "partitioning: {date_format: '%Y%m%d'}\n",
+        FILE.replace("base_path: days", "base_path: 's3://bucket/days'"),
         "name: days\ncolumns: {id: bigint}\n",
     ],
 )
@@ -87,5 +89,30 @@ def test_what_cannot_change_is_refused_by_name_too(lake: Lake, described: Path, 
     said = told(lake)
     assert [row for row in lake.schedule() if row.table == "default.days"] == []
     assert any("and the file says" in line for line in said)
+    assert "default.days" in [row.table for row in lake.tables.list()]
+    (row,) = lake.status()
+    assert (row.state, row.reason.code if row.reason else None) == ("unreadable", "refused")
     lake.table("days").drop()
     assert not lake.table("days").exists()
+
+
+def test_a_warning_is_printed_where_progress_is_not(lake: Lake, described: Path, cli: Cli) -> None:
+    described.unlink()
+    said = cli("table", "status", "days")
+    assert said.code == 0
+    assert said.err.startswith(f"! {described}: no such file; default.days goes by what its file said")
+    assert cli("table", "list", "-o", "json").err == ""
+
+
+@pytest.mark.parametrize("place", [".", "warehouse", "warehouse/x"])
+def test_a_folder_of_files_is_not_in_the_warehouse(lake: Lake, place: str) -> None:
+    """The files of tables that are made there later would count as its rows."""
+    path = lake.root / "days.yaml"
+    path.write_text(FILE.replace("base_path: days", f"base_path: {place}"))
+    with pytest.raises(Refused, match="is the lake's warehouse, or lies in it, or around it"):
+        lake.tables.create(str(path))
+
+
+def test_a_folder_in_place_of_a_table_is_told_so(lake: Lake, described: Path, cli: Cli) -> None:
+    said = cli("table", "status", "data/days")
+    assert (said.code, "by its name or its YAML file, not by its folder" in said.err) == (2, True)

@@ -83,14 +83,15 @@ def find_as_made(context: Context, name: TableName) -> DirectoryTable | None:
     )
 
 
-def all_directories(context: Context) -> list[DirectoryTable]:
+def all_directories(context: Context, *, as_made: bool = False) -> list[DirectoryTable]:
     """Every directory table, in the order of their names; one that cannot be read is told, and hides no other."""
+    look = find_as_made if as_made else find
     found = []
     for row in context.store.registry.list():
         try:
-            table = None if row.format == "iceberg" else find(context, TableName.parse(row.table_name))
+            table = None if row.format == "iceberg" else look(context, TableName.parse(row.table_name))
         except NeveError as exc:
-            context.tell(exc.message)
+            context.warn(exc.message)
             continue
         found += [] if table is None else [table]
     return found
@@ -278,14 +279,21 @@ def _check_free(context: Context, location: str) -> None:
                 f"{location} is the folder of {row.table_name}, or lies in it, or around it",
                 hint="give storage.base_path a folder of its own",
             )
+    warehouse = canonical_folder(context.loaded.warehouse_location) + "/"
+    if here.startswith(warehouse) or warehouse.startswith(here):
+        raise Refused(
+            f"{location} is the lake's warehouse, or lies in it, or around it: files of its tables would count as rows",
+            hint="give storage.base_path a folder of its own",
+        )
     if (path := local_path(location)) is not None and path.is_file():
         raise ConfigError(f"storage.base_path: {location} is a file")
 
 
 def _check_same(context: Context, name: TableName, held: TableFile, given: TableFile) -> None:
+    moved = held.storage.type != given.storage.type
     pairs = {
-        "storage.base_path": (place(context, held), place(context, given)),
         "storage.format": (held.storage.format, given.storage.format),
+        "storage.base_path": (place(context, held), given.storage.base_path if moved else place(context, given)),
         "partitioning.pattern": (held.day_pattern, given.day_pattern),
         "partitioning.date_format": (held.date_format, given.date_format),
     }
