@@ -22,7 +22,7 @@ def described(lake: Lake) -> Path:
     path.write_text(FILE)
     lake.tables.create(str(path))
     for day in ("2024-01-01", "2024-01-02"):
-        (lake.root / "days" / f"{day}.parquet").write_bytes(b"")
+        (lake.root / "days" / f"{day}.parquet").write_bytes(b"PAR1")
     return path
 
 
@@ -116,3 +116,18 @@ def test_a_folder_of_files_is_not_in_the_warehouse(lake: Lake, place: str) -> No
 def test_a_folder_in_place_of_a_table_is_told_so(lake: Lake, described: Path, cli: Cli) -> None:
     said = cli("table", "status", "data/days")
     assert (said.code, "by its name or its YAML file, not by its folder" in said.err) == (2, True)
+
+
+def test_a_table_does_not_load_its_own_files(lake: Lake, described: Path) -> None:
+    (lake.root / "days" / "2024-01-03.csv").write_text("id\n1\n")
+    for source in ("days", "days/2024-01-03.csv", "*/*.csv"):
+        with pytest.raises(Refused, match=r"lies in the folder of default\.days: its rows would be there twice"):
+            lake.table("days").ingest(lake.root / source, date="2024-01-03", dry_run=True)
+
+
+def test_a_folder_that_has_gone_says_whose_it_was(lake: Lake, described: Path, cli: Cli) -> None:
+    (lake.root / "days").rename(lake.root / "gone")
+    said = cli("table", "status", "days")
+    assert said.code == 3
+    assert "days, where the rows of default.days lie" in said.err
+    assert "bring it back, or forget the table: neve table delete days" in said.err

@@ -62,7 +62,8 @@ class Context:
             return None
         return Unsupported(
             f"{name} is a directory of {known.format} files; this is for Iceberg tables",
-            hint="a directory has: table ingest, submit, batch, watch, query, compact, status, health, verify, show, files, delete",
+            hint="a directory has: table ingest, submit, batch, watch, query, compact, status, health, verify, show,"
+            " files, delete",
         )
 
     @cached_property

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from neve.catalog.files import canonical_folder, local_path
 from neve.directory import Directory, Seen, open_directory
-from neve.errors import AlreadyExists, ConfigError, NeveError, Refused, Unsupported
+from neve.errors import AlreadyExists, ConfigError, NeveError, NotFound, Refused, Unsupported
 from neve.model.commands import neve
 from neve.model.directories import DataFile
 from neve.model.directory_tables import FileFormat, Ledger, LedgerColumn, PlainFile, Shape, read_ledger
@@ -169,7 +169,13 @@ def open_table(context: Context, location: str, described: TableFile, *, create:
 
 def contents(context: Context, table: DirectoryTable) -> Contents:
     """What the folder holds now."""
-    return contents_of(table, open_table(context, table.location, table.described))
+    try:
+        return contents_of(table, open_table(context, table.location, table.described))
+    except NotFound as exc:
+        words = neve("table", "delete", table.name.short)
+        raise NotFound(
+            f"{exc.message}, where the rows of {table.name} lie", hint=f"bring it back, or forget the table: {words}"
+        ) from exc
 
 
 def contents_of(table: DirectoryTable, directory: Directory) -> Contents:
