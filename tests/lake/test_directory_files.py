@@ -131,3 +131,15 @@ def test_a_folder_that_has_gone_says_whose_it_was(lake: Lake, described: Path, c
     assert said.code == 3
     assert "days, where the rows of default.days lie" in said.err
     assert "bring it back, or forget the table: neve table delete days" in said.err
+
+
+def test_a_table_of_which_nothing_is_understood_can_be_forgotten(lake: Lake, described: Path, cli: Cli) -> None:
+    """As the error says that tells of it."""
+    known = lake._context.store.registry.get("days")
+    assert known is not None
+    lake._context.store.registry.put(known.model_copy(update={"config": {"storage": "of another time"}}))
+    said = cli("table", "status", "days")
+    assert said.code == 1
+    assert "delete the table and create it anew from its file; its folder stays" in said.err
+    assert cli("table", "delete", "days", "--yes").code == 0
+    assert cli("table", "create", str(described)).code == 0

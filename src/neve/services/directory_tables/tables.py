@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from neve.catalog.files import canonical_folder, local_path
 from neve.directory import Directory, Seen, open_directory
-from neve.errors import AlreadyExists, ConfigError, NeveError, NotFound, Refused, Unsupported
+from neve.errors import AlreadyExists, ConfigError, NeveError, NotFound, Refused, TableNotFound, Unsupported
 from neve.model.commands import neve
 from neve.model.directories import DataFile
 from neve.model.directory_tables import FileFormat, Ledger, LedgerColumn, PlainFile, Shape, read_ledger
@@ -70,7 +72,7 @@ def find(context: Context, name: TableName, file: Path | None = None) -> Directo
 
 
 def find_as_made(context: Context, name: TableName) -> DirectoryTable | None:
-    """The same, as its file described it when it was made: enough to settle or forget it, whatever the file says."""
+    """The same, as its file described it when it was made: enough to list or settle it, whatever the file says."""
     known, described = context.store.registry.get(name.short), made_as(context, name)
     if known is None or described is None:
         return None
@@ -143,20 +145,23 @@ def register(context: Context, table: DirectoryTable) -> None:
     )
 
 
-def forget(context: Context, table: DirectoryTable, *, force: bool, dry_run: bool) -> Receipt:
-    """Takes the table out of the lake; its folder is the user's and stays."""
+def forget(context: Context, name: TableName, *, force: bool, dry_run: bool) -> Receipt:
+    """Takes the table out of the lake, whatever became of its file; its folder is the user's and stays."""
+    known = context.store.registry.get(name.short)
+    if known is None:
+        raise TableNotFound(f"no table {name}", hint="see what there is: neve table list")
     if force:
         raise Unsupported(
-            f"--force would remove {table.location}, a folder of yours",
-            hint=f"neve table delete {table.name.short} leaves it; remove the folder yourself",
+            f"--force would remove {known.base_path}, a folder of yours",
+            hint=f"neve table delete {name.short} leaves it; remove the folder yourself",
         )
-    details: dict[str, object] = {"rows": None, "data": f"stays in {table.location}"}
+    details: dict[str, JsonValue] = {"rows": None, "data": f"stays in {known.base_path}"}
     if dry_run:
-        return Receipt(run_id=None, action="delete", table=str(table.name), dry_run=True, details=details)  # type: ignore[arg-type]
-    with recorded(context, "delete", table.name) as run:
-        forget_row(context, table.name.short, table.uuid)
-        run.details = dict(details)  # type: ignore[arg-type]
-        run.undo = None if table.config_path is None else neve("table", "create", str(table.config_path))
+        return Receipt(run_id=None, action="delete", table=str(name), dry_run=True, details=details)
+    with recorded(context, "delete", name) as run:
+        forget_row(context, name.short, known.table_uuid)
+        run.details = details
+        run.undo = None if known.config_path is None else neve("table", "create", known.config_path)
     return receipt_of(run)
 
 
