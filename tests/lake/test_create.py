@@ -11,6 +11,7 @@ from tests.lake.lakes import Cli, check_healthy, contents, facts, make, names, u
 
 from neve.errors import AlreadyExists, ColumnNotFound, ConfigError, InvalidInput, InvalidName, InvalidSchema
 from neve.lake import Lake
+from neve.services.specs import spec_from_file
 
 FULL = """
 name: shop.orders
@@ -111,6 +112,49 @@ def test_a_new_table_has_its_own_folder_and_the_defaults(lake: Lake) -> None:
     registered = lake._context.store.registry.get("raw.eu.sales")
     assert registered is not None
     assert (registered.table_uuid, registered.base_path) == (shown.uuid, shown.location)
+
+
+@pytest.mark.parametrize(
+    ("storage", "warehouse"),
+    [
+        ("{type: local}", None),
+        ("{type: local, format: iceberg}", None),
+        ("{base_path: warehouse}", None),
+        ("{type: local, base_path: ./}", None),
+        ("{type: s3}", "s3://bucket/wh"),
+        ("{type: s3, format: iceberg, base_path: 's3://bucket/'}", "s3://bucket/wh"),
+        ("{base_path: 's3://bucket/wh/'}", "s3://bucket/wh"),
+    ],
+)
+def test_a_file_may_say_where_an_iceberg_table_lies(lake: Lake, storage: str, warehouse: str | None) -> None:
+    path = lake.root / "t.yaml"
+    path.write_text(f"name: t\nstorage: {storage}\ncolumns: {{id: int}}\n")
+    if warehouse is None:
+        lake.tables.create(str(path))
+    else:
+        spec_from_file(path, root=lake.root, warehouse=warehouse)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "way"),
+    [
+        ("storage: {type: s3}", "storage.type: s3, but an Iceberg table lies in", "or change warehouse in neve.yaml"),
+        ("storage: {base_path: 's3://b/x'}", "storage.type: s3, but", "or change warehouse in neve.yaml"),
+        ("storage: {base_path: data/sales/}", "storage.base_path: data/sales/, but", "or leave base_path out"),
+        ("storage: {base_path: ware}", "storage.base_path: ware, but", "or leave base_path out"),
+        ("storage: {base_path: warehouse/x}", "storage.base_path: warehouse/x, but", "or leave base_path out"),
+        ("partitioning: {pattern: '{date}.parquet'}", "partitioning.pattern: a table of", "or leave these keys out"),
+    ],
+)
+def test_what_only_plain_folders_have_names_the_format(lake: Lake, cli: Cli, text: str, key: str, way: str) -> None:
+    """Document 000's file without its `format` means an Iceberg table, which is the default."""
+    (lake.root / "t.yaml").write_text(f"name: t\n{text}\ncolumns: {{id: int}}\n")
+    said = cli("table", "create", "t.yaml")
+    assert said.code == 2
+    assert key in said.err
+    assert "storage.format: parquet (or csv)" in said.err
+    assert way in said.err
+    assert names(lake) == []
 
 
 def test_a_file_describes_the_whole_table(lake: Lake, cli: Cli, tmp_path: Path) -> None:

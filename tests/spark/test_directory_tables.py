@@ -276,6 +276,94 @@ def test_columns_of_somebody_elses_file_are_not_lost(make: Make, tmp_path: Path,
     assert kept == [(1, "x")]
 
 
+def rewrite(path: Path, query: str) -> None:
+    """Another tool writes a file anew, by a query over what was in it."""
+    with duckdb.connect() as database:
+        database.execute(f"CREATE TABLE old AS SELECT * FROM read_{path.suffix[1:]}('{path}', hive_partitioning=false)")
+        database.execute(f"COPY ({query}) TO '{path}' (FORMAT {path.suffix[1:]})")
+
+
+@pytest.mark.parametrize("strategy", ["flat", "hive"])
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_days_that_another_tool_wrote_anew_keep_their_date(
+    spark_lake: Lake,
+    namespace: str,
+    tmp_path: Path,
+    format: str,  # noqa: A002
+    strategy: str,
+) -> None:
+    """One without its date, one with some rows without: they are rows of their days, and stay when others go."""
+    config, place = tmp_path / "t.yaml", tmp_path / "a b%20c+d"
+    config.write_text(
+        f"name: {namespace}.t\nstorage: {{base_path: '{place}', format: {format}}}\n"
+        f"partitioning: {{strategy: {strategy}}}\n"
+    )
+    spark_lake.tables.create(str(config))
+    table = spark_lake.table(str(config))
+    for day in (1, 2, 3):
+        (tmp_path / f"2024-01-0{day}.csv").write_text(f"id\n{day}\n")
+    table.ingest(tmp_path / "2024*.csv", date_from_name="{date}.csv")
+    first, second, _ = sorted(place.rglob(f"*.{format}"))
+    rewrite(first, "SELECT * FROM old UNION ALL BY NAME SELECT * EXCLUDE (id, _ingest_date), 10 AS id FROM old")
+    rewrite(second, "SELECT * EXCLUDE (_ingest_date) FROM old")
+    rows = [(1, "2024-01-01"), (2, "2024-01-02"), (3, "2024-01-03"), (10, "2024-01-01")]
+    query = "SELECT id, string(_ingest_date) FROM t ORDER BY id"
+    assert [tuple(row) for row in table.query(query).collect()] == rows
+    assert [(row.date, row.state) for row in table.verify()][1:] == [(date(2024, 1, 2), "ok"), (date(2024, 1, 3), "ok")]
+    table.compact("2024-01", delete_source=True)
+    (tmp_path / "2024-01-03.csv").write_text("id\n30\n")
+    table.ingest(tmp_path / "2024-01-03.csv", date="2024-01-03")
+    rows = [*rows[:2], rows[3], (30, "2024-01-03")]
+    assert [tuple(row) for row in table.query(query).collect()] == rows
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_a_period_that_another_tool_wrote_anew_loses_nothing(make: Make, tmp_path: Path, format: str) -> None:  # noqa: A002
+    """Neither columns of its own, nor rows of which nobody knows whether they are of the date that is replaced."""
+    paths = write_days(tmp_path / "landing", date(2024, 1, 1), 3)
+    table = make(format)
+    table.ingest(tmp_path / "landing", date_from_name="sales_{date}.csv")
+    rewrite(folder(table) / f"2024-01-02.{format}", "SELECT *, 7 AS extra FROM old")
+    with pytest.raises(Refused, match="would lose: extra"):
+        table.compact("2024-01", delete_source=True)
+    rewrite(folder(table) / f"2024-01-02.{format}", "SELECT * EXCLUDE (extra) FROM old")
+    table.compact("2024-01", delete_source=True)
+    month = folder(table) / f"2024-01.{format}"
+    write_days(tmp_path / "landing", date(2024, 1, 3), 1, rows=4, seed=9)
+    for query, why in (
+        ("SELECT *, 7 AS extra FROM old", "would lose: extra"),
+        ("SELECT * EXCLUDE (extra, _ingest_date) FROM old", "has rows without _ingest_date"),
+    ):
+        rewrite(month, query)
+        before, rows = names(table), seen_outside(table)
+        with pytest.raises(Refused, match=why):
+            table.ingest(paths[2], date="2024-01-03")
+        assert (names(table), seen_outside(table)) == (before, rows)
+    month.unlink()
+    table.ingest(tmp_path / "landing", date_from_name="sales_{date}.csv", replace=True)
+    assert rows_of(table) == seen_outside(table) == expected(paths)
+
+
+def test_a_period_takes_late_days_in_under_another_name(make: Make, tmp_path: Path) -> None:
+    """`output_pattern` was changed after the month was compacted: its file is found by the name that it has."""
+    paths = write_days(tmp_path / "landing", date(2024, 1, 1), 2)
+    strategy = 'compaction: {strategy: {delete_source: true, output_pattern: "NAME-{year}-{month}.parquet"}}\n'
+    table = make(more=strategy.replace("NAME", "a"))
+    table.ingest(paths[0], date="2024-01-01")
+    table.compact("2024-01")
+    config = tmp_path / "sales.yaml"
+    config.write_text(config.read_text().replace("a-{year}", "b-{year}"))
+    assert table.compact("2024-01").run_id is None
+    table.ingest(paths[1], date="2024-01-02")
+    assert table.compact("2024-01").files_before == 2
+    assert names(table) == ["_neve_ledger.json", "b-2024-01.parquet"]
+    assert rows_of(table) == seen_outside(table) == expected(paths)
+    (paths[0],) = write_days(tmp_path / "landing", date(2024, 1, 1), 1, rows=5, seed=9)
+    table.ingest(paths[0], date="2024-01-01")
+    assert rows_of(table) == seen_outside(table) == expected(paths)
+    assert (table.compact("2024-01").files_before, table.compact("2024-01").run_id) == (2, None)
+
+
 def test_a_week_across_the_year_and_a_file_of_somebody_else_in_its_place(make: Make, tmp_path: Path) -> None:
     """A2 11: what stands where the week's file would go is neither read twice nor written over."""
     paths = write_days(tmp_path / "landing", date(2024, 12, 29), 5)

@@ -18,7 +18,7 @@ from tests.spark.sales import DATASET, Rows, model
 
 from neve.engine import ingest as engine
 from neve.engine import reading, tracking
-from neve.errors import CheckFailed, InvalidInput, InvalidSchema, NotFound, Refused, Unsupported
+from neve.errors import CheckFailed, ColumnNotFound, InvalidInput, InvalidSchema, NotFound, Refused, Unsupported
 from neve.lake import Lake, LakeTable
 from neve.model.ingest import IngestReceipt, SourceFile
 from neve.services import landing
@@ -438,6 +438,50 @@ def test_two_at_once_load_a_date_once_and_lose_none(
 def test_a_missing_file_is_not_found(sales: LakeTable, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         sales.ingest(tmp_path / "none.csv", date="2024-01-01")
+
+
+@pytest.mark.parametrize("format", ["iceberg", "parquet", "csv"])
+def test_a_missing_column_is_refused_or_null_as_the_tables_file_says(
+    spark_lake: Lake,
+    namespace: str,
+    tmp_path: Path,
+    format: str,  # noqa: A002
+) -> None:
+    """With a cleaning file, whose own word counts more, and without one."""
+    place = "" if format == "iceberg" else f", base_path: {tmp_path}/t"
+    text = f"name: {namespace}.t\nstorage: {{format: {format}{place}}}\ncolumns: {{id: int, word: string}}\n"
+    config, dataset = tmp_path / "t.yaml", tmp_path / "dataset.yaml"
+    (tmp_path / "in.csv").write_text("id\n1\n")
+    columns = "name: t\ncolumns: [{name: id, type: int}, {name: word, type: string}]\n"
+
+    def load(said: str, cleaning: str | None) -> None:
+        named = "" if cleaning is None else f", dataset_config: {dataset}"
+        dataset.write_text(cleaning or "")
+        config.write_text(f"{text}ingestion: {{missing_columns: {said}{named}}}\n")
+        spark_lake.tables.create(str(config), if_not_exists=True)
+        spark_lake.table(str(config)).ingest(tmp_path / "in.csv", date="2024-01-01", replace=True)
+
+    for cleaning in (None, columns, f"{columns}missing_columns: error\n"):
+        with pytest.raises(ColumnNotFound, match="the source has no column 'word'"):
+            load("null" if cleaning and "missing" in cleaning else "refuse", cleaning)
+    for said, cleaning in (("null", None), ("null", columns), ("refuse", f"{columns}missing_columns: null\n")):
+        load(said, cleaning)
+        found = spark_lake.table(str(config)).query("SELECT id, word FROM t").collect()
+        assert [tuple(row) for row in found] == [(1, None)]
+
+
+def test_a_missing_nested_column_is_refused(spark_lake: Lake, namespace: str, tmp_path: Path) -> None:
+    config, source = tmp_path / "t.yaml", tmp_path / "in.jsonl"
+    config.write_text(
+        f"name: {namespace}.t\nstorage: {{format: iceberg}}\ncolumns: {{id: int, place: 'struct<zip:int>'}}\n"
+    )
+    source.write_text('{"id": 1}\n')
+    spark_lake.tables.create(str(config))
+    table = spark_lake.table(str(config))
+    assert table.ingest(source, date="2024-01-01").rows_ingested == 1
+    config.write_text(f"{config.read_text()}ingestion: {{missing_columns: refuse}}\n")
+    with pytest.raises(ColumnNotFound, match="the source has no column 'place'"):
+        table.ingest(source, date="2024-01-02")
 
 
 def test_nested_columns_are_loaded_and_their_new_fields_are_refused_or_added(

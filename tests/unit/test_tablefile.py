@@ -288,7 +288,7 @@ class TestRefusals:
             ("compaction: {strategy: {lookback_months: 0}}", "lookback_months: must be at least 1, not 0"),
             # storage
             ("storage: {format: parquet}", "t.yaml:2 storage.base_path: a parquet directory needs storage.base_path"),
-            ("storage: {type: s3}", "storage.base_path: storage on S3 needs storage.base_path"),
+            ("storage: {type: s3, format: csv}", "storage.base_path: a csv directory needs storage.base_path"),
             ("storage: {type: s3, base_path: data}", "storage.base_path: storage of type s3 needs s3://bucket/folder"),
             ("storage: {type: local, base_path: 's3://b/x'}", "storage of type local needs a plain path"),
             ("storage: {base_path: 'gs://b/x'}", "storage of type local needs a plain path, not 'gs://b/x'"),
@@ -393,14 +393,14 @@ class TestCreation:
 
     def test_a_file_of_columns_is_a_table_as_before(self, path):
         path.write_text("name: t\ncolumns: {id: bigint}\npartition_by: id\nproperties: {a: 1}\n")
-        spec = spec_from_file(path, root=path.parent)
+        spec = spec_from_file(path, root=path.parent, warehouse="/w")
         assert [column.name for column in spec.columns] == ["id"]
         assert spec.properties == {"a": "1"}
 
     def test_what_an_iceberg_table_cannot_honour_is_refused(self, path):
         path.write_text(f"name: t\ncolumns: {{id: bigint}}\n{HIVE}")
         with pytest.raises(ConfigError, match=r"partitioning\.strategy, partitioning\.pattern"):
-            spec_from_file(path, root=path.parent)
+            spec_from_file(path, root=path.parent, warehouse="/w")
 
     def test_the_file_of_the_document_names_its_table(self, path):
         path.write_text(QUICK_START)

@@ -67,6 +67,11 @@ def say(text: str) -> None:
     print(text, file=sys.stderr)  # noqa: T201
 
 
+def warn(text: str) -> None:
+    """What a person should know, whether or not progress is shown."""
+    say(f"! {text}")
+
+
 def tell(text: str) -> None:
     """Progress, for a person who reads at a terminal: a line that the next one replaces."""
     if sys.stderr.isatty() and options.output == "table":
@@ -87,7 +92,7 @@ def open_lake(*, create: bool = False) -> Lake:
     if create and locate_lake(here, given=options.lake, env=os.environ) is None:
         create_lake(here, env=os.environ)
         say(f"made a lake here: {here}")
-    return Lake(options.lake, profile=options.profile, tell=tell)
+    return Lake(options.lake, profile=options.profile, tell=tell, speak=warn)
 
 
 def open_remote() -> Client:

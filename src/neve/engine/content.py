@@ -26,6 +26,10 @@ class Fingerprint:
     hash_sum: int
     hash_xor: int
 
+    def without(self, part: Fingerprint) -> Fingerprint:
+        """Of the bag that is left when a part of it goes."""
+        return Fingerprint(self.rows - part.rows, self.hash_sum - part.hash_sum, self.hash_xor ^ part.hash_xor)
+
     @classmethod
     def of_row(cls, row: Row | dict[str, Any]) -> Fingerprint:
         return cls(int(row[_ROWS]), int(row[_SUM] or 0), int(row[_XOR] or 0))

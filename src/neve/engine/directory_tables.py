@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from neve.engine.content import Fingerprint, fingerprint, observed
 from neve.engine.errors import translated
@@ -14,14 +16,14 @@ from neve.engine.ingest import Packed, Screened, Tally, Work, packed_rows, scree
 from neve.engine.reading import file_by_file, is_whole
 from neve.engine.rejects import NOWHERE, carrier_of, unpack
 from neve.engine.session import fresh_session
-from neve.errors import CheckFailed, Unsupported
+from neve.errors import CheckFailed, Refused, Unsupported
 from neve.model.directory_tables import FileFormat, PlainFile, Shape
 from neve.model.ingest import INGEST_DATE
 from neve.model.names import quote
 from neve.model.types import Primitive, spelled
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+    from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 
 _DAY = "_neve_day"
 _OPEN_FILES = 64
@@ -93,25 +95,33 @@ def merge(spark: SparkSession, files: Sequence[PlainFile], shape: Shape, spool: 
 def without_dates(
     spark: SparkSession, file: PlainFile, dates: Sequence[date], shape: Shape, spool: Path
 ) -> tuple[Path, int]:
-    """A file with the rows of another but those of some dates."""
+    """A file with the rows of another but those of some dates.
+
+    Raises:
+        Refused: it has rows without a date, which may be of these dates or of others.
+        CheckFailed: the rows of both kinds are not those of the file.
+    """
     from pyspark.sql import functions as f
 
     rows = read_plain(spark, [file], shape)
-    return _rewrite(rows.where(~f.col(INGEST_DATE).isin(list(dates))), spark, shape, spool)
+    going = f.coalesce(f.col(INGEST_DATE).isin(list(dates)), f.lit(False))
+    with translated():
+        if not rows.where(f.col(INGEST_DATE).isNull()).isEmpty():
+            raise Refused(
+                f"{file.path} has rows without {INGEST_DATE}: nobody can tell which of them are replaced",
+                hint="write that column back into the file, or take it away and load its days with --replace",
+            )
+        gone = fingerprint(rows.where(going))
+    return _rewrite(rows, spark, shape, spool, kept=~going, gone=gone)
 
 
 def read_plain(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> DataFrame:
-    """All rows, by the table's columns: what a file lacks is NULL."""
+    """All rows, by the table's columns: what a file lacks is NULL, and the date what its name says."""
     if not files:
         return spark.createDataFrame([], shape.ddl)
-    from pyspark.sql import functions as f
-
-    dated = [file for file in files if file.day is None]
-    frames = _scan(spark, dated, shape)
-    for file in files:
-        if file.day is not None:
-            (frame,) = _scan(spark, [file], shape)
-            frames.append(frame.withColumn(INGEST_DATE, f.coalesce(f.col(INGEST_DATE), f.lit(file.day))))
+    named = [file for file in files if file.day is not None]
+    frames = _scan(spark, [file for file in files if file.day is None], shape)
+    frames += [_dated(frame, named) for frame in _scan(spark, named, shape)]
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.unionAll(frame)
@@ -127,23 +137,34 @@ def infer_plain(spark: SparkSession, files: Sequence[PlainFile], format: FileFor
         return [(field.name, field.dataType.simpleString()) for field in found]
 
 
-def unknown_columns(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> list[str]:
-    """Columns of files that the table does not know: whoever writes their rows anew would leave them out."""
-    if not files:
-        return []
-    known = {name.casefold() for name in (*shape.names, INGEST_DATE)}
-    if shape.format == "csv":
-        found = [name for file in files for name in file.columns]
-    else:
-        with translated():
-            found = spark.read.option("mergeSchema", "true").parquet(*(file.path for file in files)).schema.names
-    return sorted({name for name in found if name.casefold() not in known})
-
-
 def count_plain(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> dict[date | None, int]:
     """Rows per ingest date."""
     with translated():
         return {row[0]: row[1] for row in read_plain(spark, files, shape).groupBy(INGEST_DATE).count().collect()}
+
+
+def _dated(rows: DataFrame, files: Sequence[PlainFile]) -> DataFrame:
+    """Rows of files that are named after their day: whoever wrote one of them anew may have left the date out.
+
+    The day is looked up for rows without a date alone, and nothing is computed for a query that asks for no date.
+    """
+    from pyspark.sql import functions as f
+
+    days = {_place(file.path): str(file.day) for file in files}
+    listed = "\n".join(f"{_spoken(url)}\t{days[_place(unquote(url))]}" for url in rows.inputFiles())
+    by_file = f.str_to_map(f.lit(listed), f.lit("\n"), f.lit("\t"))
+    day = by_file[f.col("_metadata.file_path")].cast("date")
+    return rows.withColumn(INGEST_DATE, f.coalesce(f.col(INGEST_DATE), day))
+
+
+def _place(path: str) -> str:
+    """A path without its scheme, however it is written."""
+    return re.sub(r"\A\w+:/+", "", path).lstrip("/")
+
+
+def _spoken(url: str) -> str:
+    """The address of a file as `_metadata.file_path` says it."""
+    return re.sub(r"\Afile:/+", "file:/", url)
 
 
 def _scan(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> list[DataFrame]:
@@ -250,13 +271,25 @@ def _measure(spark: SparkSession, files: Mapping[date, Path], shape: Shape, work
     return rows.selectExpr(*(check.sql for check in work.validations)).collect()[0].asDict()
 
 
-def _rewrite(rows: DataFrame, spark: SparkSession, shape: Shape, spool: Path) -> tuple[Path, int]:
+def _rewrite(
+    rows: DataFrame,
+    spark: SparkSession,
+    shape: Shape,
+    spool: Path,
+    *,
+    kept: Column | None = None,
+    gone: Fingerprint | None = None,
+) -> tuple[Path, int]:
+    """Writes the rows, or those that are kept; what was read must be what was written, and what is to go."""
     from pyspark.sql import Observation
 
     with translated():
         seen = Observation()
-        _writer(observed(rows, seen).coalesce(1), shape).save(str(spool))
+        passed = observed(rows, seen)
+        _writer((passed if kept is None else passed.where(kept)).coalesce(1), shape).save(str(spool))
         expected = Fingerprint.of_row(seen.get)
+        if gone is not None:
+            expected = expected.without(gone)
         parts = _parts(spool)
         if len(parts) != 1:
             raise CheckFailed(f"Spark wrote {len(parts)} files where one was asked for")

@@ -93,6 +93,17 @@ def _read_footer(filesystem: FileSystem, root: str, entry: tuple[str, int], keys
         )
 
 
+def column_names(filesystem: FileSystem, root: str, paths: Sequence[str]) -> set[str]:
+    """The columns of all these files together; not the fields within them."""
+
+    def read(path: str) -> list[str]:
+        with _opened(filesystem, root, path) as file:
+            return [str(name) for name in file.schema_arrow.names]
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        return {name for names in pool.map(read, paths) for name in names}
+
+
 def file_metadata(filesystem: FileSystem, root: str, path: str) -> dict[str, str]:
     """The key-value pairs of a file's footer."""
     with _opened(filesystem, root, path) as file:

@@ -51,12 +51,13 @@ class Lake:
         profile: str | None = None,
         flags: Mapping[str, str] | None = None,
         tell: Callable[[str], None] | None = None,
+        speak: Callable[[str], None] | None = None,
     ) -> None:
         found = lakes.locate_lake(Path.cwd(), given=None if root is None else str(root), env=os.environ)
         if found is None:
             raise LakeNotFound("there is no lake here or above", hint="make one: neve init")
         loaded = load_settings(found, flags=flags or {}, env=os.environ, profile=profile)
-        self._context = Context(loaded) if tell is None else Context(loaded, tell=tell)
+        self._context = Context(loaded, speak=speak) if tell is None else Context(loaded, tell=tell, speak=speak)
         self._opened = ExitStack()
 
     @classmethod

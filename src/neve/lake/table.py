@@ -41,7 +41,7 @@ from neve.services.context import Context
 from neve.services.directory_tables import look as directory_look
 from neve.services.directory_tables import tables as directory_tables
 from neve.services.directory_tables.tables import DirectoryTable
-from neve.services.registry import is_taken
+from neve.services.registry import is_directory, is_taken
 from neve.services.row_commits import Way
 
 if TYPE_CHECKING:
@@ -141,14 +141,14 @@ class LakeTable(KeyRanges):
         return receipt
 
     def plan_drop(self, *, force: bool = False, keep_data: bool = False) -> Receipt:
-        if table := self._directory():
-            return directory_tables.forget(self._context, table, force=force, dry_run=True)
+        if is_directory(self._context, self.name):
+            return directory_tables.forget(self._context, self.name, force=force, dry_run=True)
         return deletion.plan_delete(self._context, self.name, force=force, keep_data=keep_data)
 
     def drop(self, *, force: bool = False, keep_data: bool = False) -> Receipt:
         """Takes the table out of the lake, as `neve table delete` does; `delete` is for rows."""
-        if table := self._directory():
-            return directory_tables.forget(self._context, table, force=force, dry_run=False)
+        if is_directory(self._context, self.name):
+            return directory_tables.forget(self._context, self.name, force=force, dry_run=False)
         return deletion.delete_table(self._context, self.name, force=force, keep_data=keep_data)
 
     def delete(

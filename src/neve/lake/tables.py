@@ -57,7 +57,8 @@ class Tables:
                 raise InvalidInput(f"{name} already says what the table is", hint="change the file, or give a schema")
             if specs.load_table_file(Path(name)).storage.format != "iceberg":
                 return directory_tables.create(self._context, Path(name), if_not_exists=if_not_exists)
-            spec = specs.spec_from_file(Path(name), root=self._context.loaded.root)
+            loaded = self._context.loaded
+            spec = specs.spec_from_file(Path(name), root=loaded.root, warehouse=loaded.warehouse_location)
             return changes.create_table(
                 self._context, spec, if_not_exists=if_not_exists, config_path=str(Path(name).absolute())
             )

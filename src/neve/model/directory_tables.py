@@ -118,7 +118,7 @@ def read_ledger(content: bytes, *, where: str) -> Ledger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainFile:
-    """A file to read. `columns` is the header of a csv file; `day` is given where the file does not hold it itself."""
+    """A file to read. `columns` is the header of a csv file; `day` is that of its name, for rows without one."""
 
     path: str
     columns: tuple[str, ...] = ()

@@ -48,7 +48,8 @@ def check_part(part: str, *, what: str) -> str:
     if not part.strip() or part != part.strip():
         raise InvalidName(f"a {what} name cannot be empty, or begin or end with a space: {part!r}")
     if bad := sorted(_FORBIDDEN & set(part)):
-        raise InvalidName(f"{what} name {part!r} holds {' '.join(bad)}", hint="use letters, digits, _ or -")
+        way = "; a table goes by its name or its YAML file, not by its folder" if what == "table" and "/" in bad else ""
+        raise InvalidName(f"{what} name {part!r} holds {' '.join(bad)}", hint=f"use letters, digits, _ or -{way}")
     if not part.isprintable():
         raise InvalidName(f"{what} name {part!r} holds characters that cannot be printed")
     if len(part.encode()) > MAX_BYTES:

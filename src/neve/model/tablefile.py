@@ -125,9 +125,8 @@ class StorageSection(FileModel):
 
     @model_validator(mode="after")
     def _path_goes_with_type(self) -> StorageSection:
-        if self.base_path is None and (self.type == "s3" or self.format != "iceberg"):
-            what = "storage on S3" if self.type == "s3" else f"a {self.format} directory"
-            raise _unmet("base_path", f"{what} needs storage.base_path")
+        if self.base_path is None and self.format != "iceberg":
+            raise _unmet("base_path", f"a {self.format} directory needs storage.base_path")
         scheme = re.match(r"\w+://", self.base_path or "")
         if self.base_path is not None and (scheme[0] if scheme else "") != ("s3://" if self.type == "s3" else ""):
             expected = "s3://bucket/folder" if self.type == "s3" else "a plain path"

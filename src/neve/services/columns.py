@@ -192,13 +192,14 @@ def _derived(
 ) -> Dataset:
     """Without columns in a cleaning file, the table's own columns and types decide; new ones are text or nested.
 
-    A nested column that the files lack is left out of the load, and so is NULL.
+    A nested column that the files lack is left out of the load, and so is NULL, unless missing columns are refused.
     """
     by_name = {name.casefold(): name for name in present}
+    refused = config is not None and config.missing_columns == "error"
     chosen = [
         DatasetColumn(name=column.name, type=str(column.type) if isinstance(column.type, Primitive) else None)
         for column in columns
-        if isinstance(column.type, Primitive) or column.name.casefold() in by_name
+        if refused or isinstance(column.type, Primitive) or column.name.casefold() in by_name
     ]
     new = [name for folded, name in by_name.items() if folded not in {c.name.casefold() for c in columns}]
     chosen += [

@@ -38,8 +38,18 @@ class Context:
     clock: Callable[[], datetime] = _now
     entropy: Callable[[int], bytes] = os.urandom
     tell: Callable[[str], None] = _be_quiet
+    speak: Callable[[str], None] | None = None
+    """Hears warnings, where progress may not be shown; `tell` does where this is None."""
+    warned: set[str] = field(default_factory=set)
+    """What was told by `warn`."""
     queried: dict[tuple[str, int], str] = field(default_factory=dict)
     """By a table's uuid and snapshot, who was told to read it for a query (services/readers.hold)."""
+
+    def warn(self, line: str) -> None:
+        """Tells once what every look would find again."""
+        if line not in self.warned:
+            self.warned.add(line)
+            (self.speak or self.tell)(line)
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -52,7 +62,8 @@ class Context:
             return None
         return Unsupported(
             f"{name} is a directory of {known.format} files; this is for Iceberg tables",
-            hint="a directory has: table ingest, query, compact, status, health, verify, show, files, delete",
+            hint="a directory has: table ingest, submit, batch, watch, query, compact, status, health, verify, show,"
+            " files, delete",
         )
 
     @cached_property

@@ -18,14 +18,15 @@ from neve.model.ingest import DatePlan, DateRow, Delivery, FindingRow, IngestPla
 from neve.model.names import TableName
 from neve.model.patterns import match_pattern
 from neve.model.results import Reason
+from neve.model.tablefile import TableFile
 from neve.model.units import Limit
 from neve.plan.ingest import check_dates, make_delivery, too_many_rejected
 from neve.services.context import Context
-from neve.services.descriptions import file_of
+from neve.services.descriptions import describe, file_of
 from neve.services.landing import check_reach, find_files
 from neve.services.lineage import Reads
 from neve.services.runs import Progress
-from neve.services.specs import dataset_path, load_dataset, load_table_file
+from neve.services.specs import dataset_path, load_dataset
 from neve.sql.cleaning import judge as judge_validations
 
 
@@ -63,7 +64,7 @@ def ask(
     """The request, with what the table's file says where the caller says nothing."""
     check_way_to_date(day, name_pattern, dates)
     path = file_of(context, name, file)
-    table = None if path is None else load_table_file(path)
+    table = describe(context, name, file)
     named = dataset_config or (dataset_path(path, table, context.loaded.root) if path and table else None)
     limit = max_rejected if max_rejected is not None else (table.ingestion.max_rejected if table else None)
     return Request(
@@ -73,12 +74,25 @@ def ask(
         day=parse_day(day),
         name_pattern=name_pattern,
         dates=dates,
-        dataset=None if named is None else load_dataset(named),
+        dataset=_cleaning(None if named is None else load_dataset(named), table),
         evolve=table is not None and table.schema_changes == "evolve",
         replace=replace,
         max_rejected=None if limit is None else _limit(limit),
         dry_run=dry_run,
     )
+
+
+def _cleaning(dataset: Dataset | None, table: TableFile | None) -> Dataset | None:
+    """How files are cleaned: what the table's file says of missing columns holds where the cleaning file is silent."""
+    if table is None or "missing_columns" not in table.ingestion.model_fields_set:
+        return dataset
+    if dataset is not None and "missing_columns" in dataset.model_fields_set:
+        return dataset
+    refused = table.ingestion.missing_columns == "refuse"
+    if dataset is None and not refused:
+        return None  # as files are that nobody cleans
+    cleaning = dataset or Dataset(name="as_is")
+    return cleaning.model_copy(update={"missing_columns": "error" if refused else "null"})
 
 
 def check_way_to_date(*ways: object) -> None:

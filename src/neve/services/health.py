@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from neve.errors import NeveError, NotFound, StorageError
+from neve.errors import NeveError, NotFound, Refused, StorageError
 from neve.model.directories import DataFile
 from neve.model.facts import FileFact, Layout, TableFacts, partition_label
 from neve.model.health import StatusRow, TableHealth
@@ -47,7 +47,7 @@ def lake_status(context: Context, *, late: bool = False) -> list[StatusRow]:
     every = list(readable.values())
     found = {name: _table_row(context, name, readable.get(name), ages.get(name), every) for name in names}
     if not late:
-        found |= {table.name: _directory_row(context, table) for table in all_directories(context)}
+        found |= {table.name: _directory_row(context, table) for table in all_directories(context, as_made=True)}
     return [found[name] for name in sorted(found)]
 
 
@@ -82,8 +82,9 @@ def _table_row(
 
 def _directory_row(context: Context, table: DirectoryTable) -> StatusRow:
     try:
+        table = find(context, table.name) or table
         found = contents(context, table)
-    except (NotFound, StorageError) as exc:
+    except (NotFound, Refused, StorageError) as exc:
         return _unreadable(table.name, exc)
     health = judge(_directory_facts(context, table, found), now=context.clock())
     return _row(health, directory_jobs(context, table, found))

@@ -29,7 +29,7 @@ from neve.model.specs import (
     find_column,
 )
 from neve.model.splits import Key, key_type, parse_points
-from neve.model.tablefile import ColumnEntry, SchemaFile, TableFile
+from neve.model.tablefile import ColumnEntry, SchemaFile, StorageSection, TableFile
 from neve.model.types import Field, Primitive
 
 _YAML = (".yaml", ".yml")
@@ -58,10 +58,11 @@ def load_dataset(path: Path) -> Dataset:
     return parse_document(load_document(path), Dataset)
 
 
-def spec_from_file(path: Path, *, root: Path) -> TableSpec:
-    """The table that a file describes. Raises ConfigError with file, line and key for whatever is wrong."""
+def spec_from_file(path: Path, *, root: Path, warehouse: str) -> TableSpec:
+    """The Iceberg table that a file describes. Raises ConfigError with file, line and key for whatever is wrong."""
     table = load_table_file(path)
-    _refuse_directories(path, table)
+    _check_storage(path, table.storage, root, warehouse)
+    _refuse_names(path, table)
     ingested = is_ingested(table)
     if not table.columns and not ingested:
         raise ConfigError(f"{path} columns: this key is needed", hint="list them, such as columns: {id: bigint}")
@@ -131,19 +132,30 @@ def _dataset_columns(path: Path, table: TableFile, root: Path) -> tuple[Field, .
     )
 
 
-def _refuse_directories(path: Path, table: TableFile) -> None:
-    """Plain directories are not there yet, and an Iceberg table names its files and folders itself."""
-    if table.storage.format != "iceberg":
+def _check_storage(path: Path, storage: StorageSection, root: Path, warehouse: str) -> None:
+    """An Iceberg table lies in the warehouse; a file may say so, and not otherwise."""
+    kind = "s3" if warehouse.startswith("s3") else "local"
+    if "type" in storage.model_fields_set and storage.type != kind:
         raise ConfigError(
-            f"{path}: storage.format: {table.storage.format} is not supported yet", hint="use format: iceberg"
+            f"{path}: storage.type: {storage.type}, but an Iceberg table lies in the lake's warehouse, {warehouse}",
+            hint="set storage.format: parquet (or csv) for a plain folder there, or change warehouse in neve.yaml",
         )
-    idle = table.directory_only_keys()
-    if table.storage.base_path is not None:
-        idle = ["storage.base_path", *idle]
-    if idle:
+    if storage.base_path is None:
+        return
+    named = storage.base_path if kind == "s3" else str((root / Path(storage.base_path).expanduser()).resolve())
+    if not f"{warehouse}/".startswith(f"{named.rstrip('/')}/"):
         raise ConfigError(
-            f"{path}: {', '.join(idle)}: an Iceberg table lies in the warehouse and names its files itself",
-            hint="leave these keys out",
+            f"{path}: storage.base_path: {storage.base_path}, but a table of storage.format iceberg (the default) lies"
+            f" in the lake's warehouse, {warehouse}",
+            hint="set storage.format: parquet (or csv) for a plain folder there, or leave base_path out",
+        )
+
+
+def _refuse_names(path: Path, table: TableFile) -> None:
+    if idle := table.directory_only_keys():
+        raise ConfigError(
+            f"{path}: {', '.join(idle)}: a table of storage.format iceberg (the default) names its files itself",
+            hint="set storage.format: parquet (or csv) for a plain folder, or leave these keys out",
         )
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from neve.errors import Refused
 from neve.model.compaction import CompactedPeriod, CompactionReceipt, Due, NotDue, PeriodPlan, Sources
 from neve.model.directory_tables import LedgerPeriod
 from neve.plan.directory_tables import day_files
@@ -16,7 +15,14 @@ from neve.plan.periods import compacted_by, due_periods, plan_period_compaction
 from neve.services.compaction_requests import CompactionRequest, log_compaction, refuse
 from neve.services.context import Context
 from neve.services.directory_tables.jobs import Job, at_work
-from neve.services.directory_tables.tables import Contents, DirectoryTable, contents, plain_files, shape_of
+from neve.services.directory_tables.tables import (
+    Contents,
+    DirectoryTable,
+    check_columns,
+    contents,
+    plain_files,
+    shape_of,
+)
 from neve.services.runs import Progress, recorded
 
 
@@ -78,18 +84,13 @@ def _done(found: Contents) -> list[CompactedPeriod]:
 
 
 def _merge(job: Job, plan: PeriodPlan) -> CompactedPeriod:
-    from neve.engine.directory_tables import merge, unknown_columns
+    from neve.engine.directory_tables import merge
     from neve.engine.tracking import tracked_input
 
-    standing = [plan.output] if plan.merge_into is not None else []
+    standing = [] if plan.merge_into is None else [plan.merge_into.output]
     files = plain_files(job.context, job.table, job.found, [*standing, *plan.sources])
     shape = shape_of(job.context, job.table, job.found.ledger)
-    if unknown := unknown_columns(job.spark, [file for file in files if file.day is not None], shape):
-        raise Refused(
-            f"files that somebody else put there have columns that {job.table.name} does not know, and would lose:"
-            f" {', '.join(unknown)}",
-            hint="load these files by `neve table ingest`, or take the columns out of them",
-        )
+    check_columns(job.context, job.table, files, shape)
     total = sum(file.bytes for file in job.found.files if file.path in {*standing, *plan.sources})
     with tracked_input(job.context.tell, f"compacting {len(files):,} files", total):
         written, rows = merge(job.spark, files, shape, job.spool / "period")

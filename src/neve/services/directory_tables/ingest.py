@@ -12,6 +12,7 @@ from datetime import date
 
 from neve.engine.directory_tables import check_form, without_dates, write_days
 from neve.engine.ingest import Tally, Work, write_rejected
+from neve.errors import Refused
 from neve.model.directory_tables import Ledger, LedgerDate, LedgerPeriod, Shape
 from neve.model.ingest import Delivery, FindingRow, IngestPlan, IngestReceipt
 from neve.model.results import Reason
@@ -40,7 +41,15 @@ from neve.services.deliveries import (
     telling,
 )
 from neve.services.directory_tables.jobs import Job, at_work
-from neve.services.directory_tables.tables import Contents, DirectoryTable, contents, entries, plain_files, shape_of
+from neve.services.directory_tables.tables import (
+    Contents,
+    DirectoryTable,
+    check_columns,
+    contents,
+    entries,
+    plain_files,
+    shape_of,
+)
 from neve.services.ledger import log_ingest
 from neve.services.look import RUN_ID
 from neve.services.runs import Progress, recorded
@@ -59,6 +68,7 @@ class Loaded:
 def ingest_directory(context: Context, table: DirectoryTable, request: Request) -> IngestReceipt:
     began = time.monotonic()
     deliveries = find_deliveries(context, request)
+    _refuse_own(context, table, deliveries)
     plan = _plan(table, contents(context, table), deliveries, request)
     if request.dry_run or not plan.work:
         return make_receipt(request, plan, None, began=began, destination=_destination(table, plan))
@@ -72,6 +82,16 @@ def ingest_directory(context: Context, table: DirectoryTable, request: Request) 
     return make_receipt(
         request, plan, loaded.tally, began=began, run=run, findings=loaded.findings, destination=destination
     )
+
+
+def _refuse_own(context: Context, table: DirectoryTable, deliveries: Sequence[Delivery]) -> None:
+    own = context.catalog.files.inside(table.location)
+    for path in (file.path for item in deliveries for file in item.files):
+        if own(path):
+            raise Refused(
+                f"{path} lies in the folder of {table.name}: its rows would be there twice",
+                hint="files with a day's name are read where they lie; load others from elsewhere",
+            )
 
 
 def _plan(table: DirectoryTable, found: Contents, deliveries: Sequence[Delivery], request: Request) -> IngestPlan:
@@ -125,6 +145,7 @@ def _displace(job: Job, dates: Sequence[date], ledger: Ledger, shape: Shape) -> 
     for label, held in periods_holding(ledger, dates, job.found.files).items():
         entry = ledger.periods[label]
         (file,) = plain_files(job.context, job.table, job.found, [entry.output])
+        check_columns(job.context, job.table, [file], shape)
         written, rows = without_dates(job.spark, file, sorted(held), shape, job.spool / f"period-{label}")
         size = written.stat().st_size
         job.change.remove(entry.output)

@@ -42,7 +42,7 @@ def list_directories(context: Context, namespace: Namespace | None = None) -> li
     """Every directory table, or those below a namespace; one whose folder cannot be read is listed all the same."""
     return [
         _summary(context, table)
-        for table in all_directories(context)
+        for table in all_directories(context, as_made=True)
         if namespace in (None, table.name.namespace[: len(namespace or ())])
     ]
 

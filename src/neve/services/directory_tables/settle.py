@@ -10,12 +10,12 @@ from neve.model.runs import CompactionRecord, IngestionRecord, Run
 from neve.plan.directory_tables import day_path
 from neve.services.context import Context
 from neve.services.directory_tables.jobs import spool_of
-from neve.services.directory_tables.tables import DirectoryTable, contents, find
+from neve.services.directory_tables.tables import DirectoryTable, contents, find_as_made
 
 
 def settle_directory(context: Context, name: TableName, run: Run) -> bool | None:
     """Whether a dead run had changed the folder, and so is logged now; None when nothing tells."""
-    table = find(context, name)
+    table = find_as_made(context, name)
     if table is None:
         return None
     shutil.rmtree(spool_of(context, run.run_id), ignore_errors=True)

@@ -6,14 +6,14 @@ import gzip
 import io
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import JsonValue
 
 from neve.catalog.files import canonical_folder, local_path
 from neve.directory import Directory, Seen, open_directory
-from neve.errors import AlreadyExists, ConfigError, NeveError, Refused, StoreError, Unsupported
+from neve.errors import AlreadyExists, ConfigError, NeveError, NotFound, Refused, TableNotFound, Unsupported
 from neve.model.commands import neve
 from neve.model.directories import DataFile
 from neve.model.directory_tables import FileFormat, Ledger, LedgerColumn, PlainFile, Shape, read_ledger
@@ -25,6 +25,7 @@ from neve.model.tablefile import TableFile
 from neve.model.types import Field, spelled
 from neve.plan.directory_tables import check_names, day_files
 from neve.services.context import Context
+from neve.services.descriptions import describe, made_as
 from neve.services.directory_tables.locks import LeaseLock
 from neve.services.landing import check_reach
 from neve.services.registry import forget_row, is_taken
@@ -56,45 +57,43 @@ class Contents:
 
 
 def find(context: Context, name: TableName, file: Path | None = None) -> DirectoryTable | None:
-    """The directory table of a name; None when the name is not one's.
+    """The directory table of a name, as its file describes it now; None when the name is not one's.
 
     Raises:
-        Refused: the given file describes another folder or layout than the table has.
+        Refused: the file describes another folder or layout than the table has.
         StoreError: what the state database says of the table cannot be understood.
     """
-    known = context.store.registry.get(name.short)
-    if known is None or known.format == "iceberg":
+    table = find_as_made(context, name)
+    given = None if table is None else describe(context, name, file)
+    if table is None or given is None:
+        return table
+    _check_same(context, name, table.described, given)
+    return replace(table, described=given, config_path=file or table.config_path)
+
+
+def find_as_made(context: Context, name: TableName) -> DirectoryTable | None:
+    """The same, as its file described it when it was made: enough to list or settle it, whatever the file says."""
+    known, described = context.store.registry.get(name.short), made_as(context, name)
+    if known is None or described is None:
         return None
-    try:
-        described = TableFile.model_validate(dict(known.config))
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise StoreError(
-            f"what table_registry says of {name} cannot be understood: {where}: {first['msg']}",
-            hint="delete the table and create it anew from its file; its folder stays",
-        ) from exc
-    if file is not None:
-        given = load_table_file(file)
-        _check_same(context, name, described, given)
-        described = given
     return DirectoryTable(
         name=name,
         uuid=known.table_uuid,
         location=known.base_path,
         described=described,
-        config_path=file or (Path(known.config_path) if known.config_path else None),
+        config_path=Path(known.config_path) if known.config_path else None,
     )
 
 
-def all_directories(context: Context) -> list[DirectoryTable]:
+def all_directories(context: Context, *, as_made: bool = False) -> list[DirectoryTable]:
     """Every directory table, in the order of their names; one that cannot be read is told, and hides no other."""
+    look = find_as_made if as_made else find
     found = []
     for row in context.store.registry.list():
         try:
-            table = None if row.format == "iceberg" else find(context, TableName.parse(row.table_name))
+            table = None if row.format == "iceberg" else look(context, TableName.parse(row.table_name))
         except NeveError as exc:
-            context.tell(exc.message)
+            context.warn(exc.message)
             continue
         found += [] if table is None else [table]
     return found
@@ -146,20 +145,23 @@ def register(context: Context, table: DirectoryTable) -> None:
     )
 
 
-def forget(context: Context, table: DirectoryTable, *, force: bool, dry_run: bool) -> Receipt:
-    """Takes the table out of the lake; its folder is the user's and stays."""
+def forget(context: Context, name: TableName, *, force: bool, dry_run: bool) -> Receipt:
+    """Takes the table out of the lake, whatever became of its file; its folder is the user's and stays."""
+    known = context.store.registry.get(name.short)
+    if known is None:
+        raise TableNotFound(f"no table {name}", hint="see what there is: neve table list")
     if force:
         raise Unsupported(
-            f"--force would remove {table.location}, a folder of yours",
-            hint=f"neve table delete {table.name.short} leaves it; remove the folder yourself",
+            f"--force would remove {known.base_path}, a folder of yours",
+            hint=f"neve table delete {name.short} leaves it; remove the folder yourself",
         )
-    details: dict[str, object] = {"rows": None, "data": f"stays in {table.location}"}
+    details: dict[str, JsonValue] = {"rows": None, "data": f"stays in {known.base_path}"}
     if dry_run:
-        return Receipt(run_id=None, action="delete", table=str(table.name), dry_run=True, details=details)  # type: ignore[arg-type]
-    with recorded(context, "delete", table.name) as run:
-        forget_row(context, table.name.short, table.uuid)
-        run.details = dict(details)  # type: ignore[arg-type]
-        run.undo = None if table.config_path is None else neve("table", "create", str(table.config_path))
+        return Receipt(run_id=None, action="delete", table=str(name), dry_run=True, details=details)
+    with recorded(context, "delete", name) as run:
+        forget_row(context, name.short, known.table_uuid)
+        run.details = details
+        run.undo = None if known.config_path is None else neve("table", "create", known.config_path)
     return receipt_of(run)
 
 
@@ -172,7 +174,13 @@ def open_table(context: Context, location: str, described: TableFile, *, create:
 
 def contents(context: Context, table: DirectoryTable) -> Contents:
     """What the folder holds now."""
-    return contents_of(table, open_table(context, table.location, table.described))
+    try:
+        return contents_of(table, open_table(context, table.location, table.described))
+    except NotFound as exc:
+        words = neve("table", "delete", table.name.short)
+        raise NotFound(
+            f"{exc.message}, where the rows of {table.name} lie", hint=f"bring it back, or forget the table: {words}"
+        ) from exc
 
 
 def contents_of(table: DirectoryTable, directory: Directory) -> Contents:
@@ -215,15 +223,39 @@ def plain_files(
     """The files, or some of them, as Spark is to read them."""
     known = {day.path: day.date for day in day_files(table.described, found.files, found.ledger)}
     wanted = [file.path for file in found.files] if paths is None else list(paths)
-    foreign = {path for path, day in known.items() if day not in found.ledger.dates}
     return [
         PlainFile(
             path=f"{table.location}/{path}",
             columns=_header(context, f"{table.location}/{path}") if table.format == "csv" else (),
-            day=known[path] if path in foreign else None,
+            day=known.get(path),
         )
         for path in wanted
     ]
+
+
+def check_columns(context: Context, table: DirectoryTable, files: Sequence[PlainFile], shape: Shape) -> None:
+    """Before rows of files are written anew: whoever wrote these files, no column of theirs may be left out.
+
+    Raises:
+        Refused: they have columns that the table does not know.
+    """
+    known = {name.casefold() for name in shape.names}
+    unknown = sorted(name for name in _columns_in(context, table, files) if name.casefold() not in known)
+    if unknown:
+        raise Refused(
+            f"files that somebody else wrote have columns that {table.name} does not know, and would lose:"
+            f" {', '.join(unknown)}",
+            hint="load these files by `neve table ingest`, or take the columns out of them",
+        )
+
+
+def _columns_in(context: Context, table: DirectoryTable, files: Sequence[PlainFile]) -> set[str]:
+    from neve.files.footers import column_names
+
+    if table.format == "csv":
+        return {name for file in files for name in file.columns}
+    filesystem, root = context.catalog.files.filesystem(table.location)
+    return column_names(filesystem, root, [file.path.removeprefix(f"{table.location}/") for file in files])
 
 
 def _header(context: Context, path: str) -> tuple[str, ...]:
@@ -258,14 +290,21 @@ def _check_free(context: Context, location: str) -> None:
                 f"{location} is the folder of {row.table_name}, or lies in it, or around it",
                 hint="give storage.base_path a folder of its own",
             )
+    warehouse = canonical_folder(context.loaded.warehouse_location) + "/"
+    if here.startswith(warehouse) or warehouse.startswith(here):
+        raise Refused(
+            f"{location} is the lake's warehouse, or lies in it, or around it: files of its tables would count as rows",
+            hint="give storage.base_path a folder of its own",
+        )
     if (path := local_path(location)) is not None and path.is_file():
         raise ConfigError(f"storage.base_path: {location} is a file")
 
 
 def _check_same(context: Context, name: TableName, held: TableFile, given: TableFile) -> None:
+    moved = held.storage.type != given.storage.type
     pairs = {
-        "storage.base_path": (place(context, held), place(context, given)),
         "storage.format": (held.storage.format, given.storage.format),
+        "storage.base_path": (place(context, held), given.storage.base_path if moved else place(context, given)),
         "partitioning.pattern": (held.day_pattern, given.day_pattern),
         "partitioning.date_format": (held.date_format, given.date_format),
     }
