@@ -16,6 +16,7 @@ from tests.spark.trades import bag, files, read, read_with_duckdb, write
 from neve.errors import CheckFailed, ColumnNotFound, InvalidInput
 from neve.lake import Lake
 from neve.parquet import ParquetCompactor, ParquetCRUD
+from neve.plan.directories import Dataset
 
 pytestmark = pytest.mark.spark
 
@@ -135,6 +136,30 @@ def test_mixed_files_and_folders_of_others(tmp_path: Path, compactor: Compactor,
     assert pq.read_metadata(next(folder.rglob("*.parquet"))).row_group(0).column(0).compression == "ZSTD"
     crud = ParquetCRUD(folder, spark=spark_lake.spark)
     assert crud.delete("day = DATE'2024-01-01' AND id = 1")["rows_deleted"] == 1
+
+
+def test_files_that_lack_the_partition_column_beside_others(
+    tmp_path: Path, compactor: Compactor, spark_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hive's rows, and those that an upsert brought, stay in their partition; the check would see if not."""
+    folder = tmp_path / "d"
+    for tens, region in ((1, "eu"), (2, "us"), (3, "__HIVE_DEFAULT_PARTITION__")):
+        (folder / f"region={region}").mkdir(parents=True)
+        for number in range(2):
+            pq.write_table(pa.table({"id": [tens * 10 + number]}), folder / f"region={region}/{number}.parquet")
+    crud = ParquetCRUD(folder, spark=spark_lake.spark)
+    new = [{"id": 1, "region": "eu"}, {"id": 2, "region": None}]
+    crud.upsert(new, key_cols=["id", "region"], partition_cols=["region"])
+    before = digests(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(Dataset, "told", lambda _: {})
+        with pytest.raises(CheckFailed, match="other content"):
+            compactor().compact()
+    assert digests(folder) == before
+    assert compactor().compact()["files_after"] == 3
+    found = {row["id"]: row.get("region", "not inside") for row in read(folder)}
+    europe, nowhere = dict.fromkeys((1, 10, 11), "eu"), dict.fromkeys((2, 30, 31))
+    assert found == {**europe, **nowhere, **dict.fromkeys((20, 21), "not inside")}
 
 
 def test_a_large_partition_is_streamed(tmp_path: Path, compactor: Compactor) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -129,11 +132,35 @@ def test_merging_widens_and_keeps_the_order(tmp_path: Path) -> None:
     for number, table in enumerate(tables):
         pq.write_table(table, tmp_path / f"{number}.parquet")
     jobs = [[0, 1, 2], [2]]
-    paths = [[f"{tmp_path}/{number}.parquet" for number in job] for job in jobs]
-    texts = [json.dumps({"group": str(number), "files": files}) for number, files in enumerate(paths)]
-    answers = merge_files(iter([pa.record_batch({"job": texts})]), sink(tmp_path))
-    reports = [row for batch in answers for row in batch.to_pylist()]
+    reports = merged_jobs(tmp_path, [[(f"{tmp_path}/{number}.parquet", {}) for number in job] for job in jobs])
     assert [(row[GROUP], row["rows"]) for row in reports] == [("0", 3), ("1", 0)]
     merged = pq.read_table(reports[0]["address"]).to_pylist()
     assert [(row["id"], row["s"]) for row in merged] == [(3, None), (1, None), (2**40, "x")]
     assert pq.read_table(reports[1]["address"]).num_rows == 0
+
+
+def test_columns_that_only_the_folder_tells(tmp_path: Path) -> None:
+    """Beside files that hold them inside, they are written as their folder tells; NULL would be another row."""
+    told = {"t": "eu", "n": "-7", "d": "2024-02-29", "x": "1.50", "b": "true", "none": None}
+    held = {
+        "t": pa.array(["eu"]),
+        "n": pa.array([-7], pa.int32()),
+        "d": pa.array([date(2024, 2, 29)]),
+        "x": pa.array([Decimal("1.50")], pa.decimal128(5, 2)),
+        "b": pa.array([True]),
+        "none": pa.array([None], pa.string()),
+    }
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "hive.parquet")
+    pq.write_table(pa.table({"id": [2], **held}), tmp_path / "own.parquet")
+    files = [(f"{tmp_path}/hive.parquet", told), (f"{tmp_path}/own.parquet", {})]
+    (report,) = merged_jobs(tmp_path, [files])
+    one, other = pq.read_table(report["address"], partitioning=None).to_pylist()
+    assert one == {**other, "id": 1}
+    (report,) = merged_jobs(tmp_path, [files[:1]])
+    assert pq.read_schema(report["address"]).names == ["id"]
+
+
+def merged_jobs(folder: Path, jobs: list[list[tuple[str, dict[str, str | None]]]]) -> list[dict[str, Any]]:
+    texts = [json.dumps({"group": str(number), "files": files}) for number, files in enumerate(jobs)]
+    answers = merge_files(iter([pa.record_batch({"job": texts})]), sink(folder))
+    return [row for batch in answers for row in batch.to_pylist()]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from neve.engine.errors import translated
-from neve.engine.parquet_tasks import GROUP, HASH, REPORT, Sink, WrittenFile, merge_files, write_batches
+from neve.engine.parquet_tasks import GROUP, HASH, REPORT, Sink, Told, WrittenFile, merge_files, write_batches
 from neve.engine.session import fresh_session
 from neve.errors import CheckFailed, Unsupported
 from neve.model.names import CATALOG, quote
@@ -106,8 +106,13 @@ def write_groups(frame: DataFrame, sink: Sink) -> list[WrittenFile]:
         return _reports(_map_arrow(frame, partial(write_batches, sink=sink)))
 
 
-def merge(session: SparkSession, jobs: Sequence[tuple[str, Sequence[str]]], sink: Sink) -> list[WrittenFile]:
-    """Each list of files becomes one, read and written by pyarrow in a task of its own; rows keep their order."""
+def merge(
+    session: SparkSession, jobs: Sequence[tuple[str, Sequence[tuple[str, Told]]]], sink: Sink
+) -> list[WrittenFile]:
+    """Each list of files becomes one, read and written by pyarrow in a task of its own; rows keep their order.
+
+    With each file comes what its folder tells of the columns that it lacks.
+    """
     with translated():
         texts = [(json.dumps({"group": group, "files": list(files)}),) for group, files in jobs]
         frame = session.createDataFrame(texts, "job string").repartition(min(len(jobs), _MAX_TASKS))

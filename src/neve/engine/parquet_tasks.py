@@ -10,8 +10,9 @@ import base64
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from neve.files.encoding import repeating_columns
@@ -22,6 +23,9 @@ _BATCH = 65_536
 _ARROW_KEY = "ARROW:schema"
 _GROUP_BYTES = 128 * 1024 * 1024
 _MASK = (1 << 64) - 1
+
+Told = Mapping[str, str | None]
+"""Values by column, as text: what a folder's name tells of files that lack its columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,23 +92,26 @@ def write_parts(parts: Iterator[Iterable[tuple[str, Any]]], sink: Sink) -> list[
 
 
 def merge_files(batches: Iterator[Any], sink: Sink) -> Iterator[Any]:
-    """Reads lists of files with pyarrow, in their order, and writes each list as one file."""
+    """Reads lists of files with pyarrow, in their order, and writes each list as one file.
+
+    A job's `files` are pairs: an address, and as text the values of columns that its folder tells for the file.
+    """
     for batch in batches:
         for text in batch.column(0).to_pylist():
             job = json.loads(text)
             yield _as_batch(_merge(job["group"], job["files"], sink))
 
 
-def _merge(group: str, paths: Sequence[str], sink: Sink) -> list[WrittenFile]:
+def _merge(group: str, files: Sequence[tuple[str, Told]], sink: Sink) -> list[WrittenFile]:
     import pyarrow.parquet as pq
 
-    schema = common_schema([pq.read_schema(path) for path in paths])
+    schema = common_schema([pq.read_schema(path) for path, _ in files])
     writer = _Writer(sink)
     reports = []
-    for path in paths:
+    for path, told in files:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=_BATCH):
-                reports += writer.add((group, fit(batch, schema)))
+                reports += writer.add((group, fit(batch, schema, told)))
     if not writer.is_open:
         writer.open(group, schema)
     return [*reports, *writer.close()]
@@ -289,15 +296,22 @@ def _plain(kind: Any) -> Any:
     return kind.value_type if is_.is_dictionary(kind) else kind
 
 
-def fit(batch: Any, schema: Any) -> Any:
+def fit(batch: Any, schema: Any, told: Told = MappingProxyType({})) -> Any:
+    """The batch with these columns. One that it lacks has the value that is told, or is NULL."""
     import pyarrow as pa
 
     columns = []
     for field in schema:
         place = batch.schema.get_field_index(field.name)
-        column = pa.nulls(batch.num_rows, field.type) if place < 0 else batch.column(place)
+        column = _repeated(told.get(field.name), field.type, batch.num_rows) if place < 0 else batch.column(place)
         columns.append(column if column.type == field.type else _cast(column, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _repeated(text: str | None, kind: Any, rows: int) -> Any:
+    import pyarrow as pa
+
+    return pa.nulls(rows, kind) if text is None else pa.repeat(pa.scalar(text).cast(kind), rows)
 
 
 def _cast(column: Any, kind: Any) -> Any:

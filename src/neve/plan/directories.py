@@ -67,6 +67,13 @@ class Dataset:
                 found[footer.path] = lacking
         return found
 
+    def told(self) -> dict[str, dict[str, str | None]]:
+        """What folders tell of the partition columns that a file does not hold inside, by path."""
+        return {
+            path: {key: self.groups[path][self.keys.index(key)] for key in keys}
+            for path, keys in self.lacking().items()
+        }
+
     def only(self, paths: Sequence[str]) -> Dataset:
         wanted = set(paths)
         footers = tuple(footer for footer in self.footers if footer.path in wanted)
