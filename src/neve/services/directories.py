@@ -25,6 +25,7 @@ from neve.plan.adopt import Doubt
 from neve.plan.directories import Dataset, agrees, describe, disagreements, refuse_disagreement
 from neve.plan.folders import partition_keys
 from neve.services.context import Context
+from neve.services.directory_owners import refuse_tables
 from neve.services.lakes import locate_lake
 from neve.services.runs import Progress, recorded
 
@@ -56,6 +57,16 @@ class Workplace:
             return found
         context = self.context or _context_here(self.tell) or _scratch_context(self.tell)
         return context.session.spark
+
+    @contextmanager
+    def lake(self) -> Iterator[Context | None]:
+        """The lake that the folder belongs to, or else the one that we are in, if any."""
+        context = self.context or _context_here(self.tell)
+        try:
+            yield context
+        finally:
+            if context is not None and context is not self.context:
+                context.close()
 
 
 def workplace_for(
@@ -99,6 +110,18 @@ def recorded_run(
 def open_parquet(location: str | Path, *, create: bool = False) -> Directory:
     """A local folder of Parquet files."""
     check_local(location)
+    return open_directory(location, create=create)
+
+
+def open_to_change(work: Workplace, location: str, *, create: bool = False) -> Directory:
+    """A local folder of Parquet files that no table counts on.
+
+    Raises:
+        Refused: the files belong to a table.
+    """
+    check_local(location)
+    with work.lake() as context:
+        refuse_tables(location, context)
     return open_directory(location, create=create)
 
 

@@ -22,6 +22,7 @@ from neve.services.directories import (
     check_codec,
     find_disagreements,
     open_parquet,
+    open_to_change,
     read_dataset,
     recorded_run,
     trusted_dataset,
@@ -149,7 +150,7 @@ def repair_rows(work: Workplace, location: str, *, how: How) -> RowStats:
 
 def restore_backup(work: Workplace, location: str, backup_id: str, *, how: How) -> RowStats:
     """Takes a change back: the very files that it replaced return."""
-    directory = open_parquet(location)
+    directory = open_to_change(work, location)
     backups = Backups(directory, how.backup_dir)
     backup = backups.find(backup_id)
     with recorded_run(work, "parquet restore", location, plan={"backup": backup.run_id}, dry_run=how.dry_run) as run:
@@ -211,7 +212,7 @@ def change_rows(
     from neve.engine.tracking import tracked
 
     codec = check_codec(how.compression)
-    directory = open_parquet(location, create=create and not how.dry_run)
+    directory = open_to_change(work, location, create=create and not how.dry_run)
     backups = Backups(directory, how.backup_dir)
     with recorded_run(work, action, directory.location, plan=plan, dry_run=how.dry_run) as run:
         try:

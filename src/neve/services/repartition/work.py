@@ -16,7 +16,7 @@ from neve.errors import StalePlan
 from neve.model.commands import neve
 from neve.model.directories import RepartitionStats, SizeEstimate
 from neve.plan.directories import Dataset, Group
-from neve.services.directories import Workplace, check_codec, open_parquet, read_dataset, recorded_run
+from neve.services.directories import Workplace, check_codec, open_parquet, open_to_change, read_dataset, recorded_run
 from neve.services.repartition.parts import target_of, write_all
 from neve.services.repartition.request import RepartitionRequest
 from neve.services.repartition.resuming import check_target, forget
@@ -65,7 +65,8 @@ def repartition(work: Workplace, request: RepartitionRequest) -> RepartitionStat
     request.check()
     check_codec(request.compression)
     started = work.clock()
-    source = open_parquet(request.source)
+    takes = request.swap_with_source or request.delete_source
+    source = open_to_change(work, request.source) if takes else open_parquet(request.source)
     plan: dict[str, JsonValue] = {"target": request.target, "columns": list(request.columns)}
     with recorded_run(work, "parquet repartition", request.source, plan=plan, dry_run=request.dry_run) as run:
         old = _Old(source, _stamps(source))
@@ -74,7 +75,7 @@ def repartition(work: Workplace, request: RepartitionRequest) -> RepartitionStat
             check_target(request, dataset)
             return _preview(work, request, dataset).model_copy(update={"start_time": started, "end_time": work.clock()})
         is_new = not Path(request.target).exists()
-        target = open_parquet(request.target, create=True)
+        target = open_to_change(work, request.target, create=True)
         try:
             tally = write_all(work, request, dataset, target, run.run_id)
         except BaseException:
