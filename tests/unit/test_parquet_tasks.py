@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -158,6 +158,25 @@ def test_columns_that_only_the_folder_tells(tmp_path: Path) -> None:
     assert one == {**other, "id": 1}
     (report,) = merged_jobs(tmp_path, [files[:1]])
     assert pq.read_schema(report["address"]).names == ["id"]
+
+
+def test_int96_is_an_instant_in_microseconds(tmp_path: Path) -> None:
+    """At any depth, beside files that hold instants as such, and beyond what nanoseconds reach."""
+    moments = [datetime(9999, 12, 31, 23, 59, 59, 999999, UTC), datetime(1500, 1, 1, tzinfo=UTC), None]
+    at = pa.array(moments, pa.timestamp("us", "UTC"))
+    deep = pa.array([{"at": moment, "all": [moment]} for moment in moments])
+    table = pa.table(
+        {"at": at, "deep": deep, "map": pa.array([[(1, m)] for m in moments], pa.map_(pa.int32(), at.type))}
+    )
+    old = table.cast(pa.schema([("at", pa.timestamp("us")), table.field("deep"), table.field("map")]))
+    pq.write_table(old, tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
+    pq.write_table(table, tmp_path / "new.parquet")
+    (report,) = merged_jobs(tmp_path, [[(f"{tmp_path}/{name}.parquet", {}) for name in ("old", "new")]])
+    merged = pq.read_table(report["address"])
+    assert merged.schema.types == table.schema.types
+    assert merged.to_pylist() == 2 * table.to_pylist()
+    physical = pq.ParquetFile(report["address"]).schema
+    assert {physical.column(place).physical_type for place in range(len(physical))} == {"INT32", "INT64"}
 
 
 def merged_jobs(folder: Path, jobs: list[list[tuple[str, dict[str, str | None]]]]) -> list[dict[str, Any]]:

@@ -109,12 +109,19 @@ def _merge(group: str, files: Sequence[tuple[str, Told]], sink: Sink) -> list[Wr
     writer = _Writer(sink)
     reports = []
     for path, told in files:
-        with pq.ParquetFile(path) as file:
+        with opened(path) as file:
             for batch in file.iter_batches(batch_size=_BATCH):
                 reports += writer.add((group, fit(batch, schema, told)))
     if not writer.is_open:
         writer.open(group, schema)
     return [*reports, *writer.close()]
+
+
+def opened(path: str, **options: Any) -> Any:
+    """A source file. INT96 comes in microseconds, as Spark reads it: nanoseconds would not reach the year 2263."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", **options)
 
 
 class _Writer:
@@ -284,16 +291,30 @@ def common_schema(schemas: Sequence[Any]) -> Any:
 
 
 def plain_schema(schema: Any) -> Any:
-    """Without what columns came as: dictionaries, and the metadata of whoever wrote them."""
+    """Without what columns came as: dictionaries, INT96, and the metadata of whoever wrote them."""
     import pyarrow as pa
 
-    return pa.schema([field.with_type(_plain(field.type)) for field in schema.remove_metadata()])
+    return pa.schema([_plain(field) for field in schema.remove_metadata()])
 
 
-def _plain(kind: Any) -> Any:
+def _plain(field: Any) -> Any:
+    return field.with_type(_plain_type(field.type))
+
+
+def _plain_type(kind: Any) -> Any:
+    """Nanoseconds are those of INT96, which are instants to Spark: no others are let in."""
+    import pyarrow as pa
     import pyarrow.types as is_
 
-    return kind.value_type if is_.is_dictionary(kind) else kind
+    if is_.is_struct(kind):
+        return pa.struct([_plain(inner) for inner in kind])
+    if is_.is_map(kind):
+        return pa.map_(_plain(kind.key_field), _plain(kind.item_field))
+    if is_.is_list(kind):
+        return pa.list_(_plain(kind.value_field))
+    if is_.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    return pa.timestamp("us", "UTC") if is_.is_timestamp(kind) and kind.unit == "ns" else kind
 
 
 def fit(batch: Any, schema: Any, told: Told = MappingProxyType({})) -> Any:

@@ -139,13 +139,13 @@ def _split(
 
     size = sum(footer.bytes for footer in part.footers)
     threads = split_threads(sample_groups(part, new.keys), cores=os.cpu_count() or 1, bytes=size)
-    if not threads or (columns := columns_of(part)) is None:
+    if not threads:
         return None
     meter = _Meter(work.tell, what, size)
     try:
         files = split_files(
             part,
-            columns,
+            columns_of(part),
             new.keys,
             sink,
             threads=threads,

@@ -120,9 +120,9 @@ def _partitions(work: Workplace, request: RepartitionRequest, dataset: Dataset) 
     """The rows of each new partition: from the key columns alone, unless Spark has to make them."""
     from neve.engine.parquet_files import work_session
     from neve.engine.repartition import count_partitions, target_dataset, transformed_rows
-    from neve.engine.splitting import columns_of, count_groups
+    from neve.engine.splitting import count_groups
 
-    if request.transform is None and not dataset.lacking() and columns_of(dataset) is not None:
+    if request.transform is None and not dataset.lacking():
         return count_groups(dataset, target_of(request, dataset).keys)
     rows = transformed_rows(work_session(work.spark, dataset), dataset, request.transform)
     return count_partitions(rows, target_dataset(rows, request.target, request.columns).keys)
