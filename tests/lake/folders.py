@@ -6,10 +6,12 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from neve.directory import open_directory
+from neve.directory.backups import Backups
 
 KILLED = -signal.SIGKILL
 _EFFECTS = ("fsync", "mkdir", "rename", "replace", "rmdir", "unlink")
@@ -104,6 +106,24 @@ def compact_and_keep(folder: str) -> None:
 def only_remove(folder: str) -> None:
     with open_directory(folder).change("R3") as change:
         change.remove("k=1/a.parquet")
+
+
+def remove_with_a_backup(folder: str) -> None:
+    """The backup lies beside the folder."""
+    directory = open_directory(folder)
+    with directory.change("R4") as change:
+        change.remove("k=1/a.parquet")
+        backups = Backups(directory, f"{folder}.backups")
+        backups.make(change, action="delete", replaced=["k=1/a.parquet"], now=datetime(2024, 1, 1, tzinfo=UTC))
+
+
+def remove_with_a_backup_inside(folder: str) -> None:
+    directory = open_directory(folder)
+    with directory.change("R5") as change:
+        change.remove("k=1/a.parquet")
+        Backups(directory).make(
+            change, action="delete", replaced=["k=1/a.parquet"], now=datetime(2024, 1, 1, tzinfo=UTC)
+        )
 
 
 def just_open(folder: str) -> None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from neve.cli import options
+from neve.directory.storage import LocalStorage
 from neve.lake import Lake
-from neve.parquet import ParquetCompactor
-from neve.services.directories import workplace_for
+from neve.model.directories import RowStats
+from neve.parquet import ParquetCompactor, ParquetCRUD
+from neve.services import directory_rows
+from neve.services.directories import Workplace, workplace_for
 from neve.services.directory_compaction import CompactRequest, compact_files
+from neve.services.directory_rows import How, change_rows
 
 
 def fill(folder: Path) -> None:
@@ -52,3 +57,31 @@ def test_only_a_terminal_gets_progress(capsys: pytest.CaptureFixture[str], monke
     options.tell("half…")
     options.tell("whole")
     assert capsys.readouterr().err == "\r\033[Khalf…\r\033[Kwhole\n"
+
+
+def test_ctrl_c_after_a_change_leaves_its_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The change has happened as soon as its journal is there; what comes then only clears up."""
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "a.parquet")
+
+    def carry_out(_: object, change: Any, *, codec: str) -> RowStats:
+        change.remove("a.parquet")
+        return RowStats(files_deleted=len(codec))
+
+    def interrupted(storage: LocalStorage, folder: str) -> None:
+        if list(storage.root.glob(f"{folder}/*/trash/*")):
+            raise KeyboardInterrupt
+        clear(storage, folder)
+
+    clear = LocalStorage.clear
+    monkeypatch.setattr(directory_rows, "_carry_out", carry_out)
+    monkeypatch.setattr(directory_rows, "_prepared", lambda *_: None)
+    monkeypatch.setattr(LocalStorage, "clear", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        change_rows(Workplace(), str(tmp_path), "parquet delete", lambda _: None, how=How(), plan={})  # type: ignore[arg-type, return-value]
+    monkeypatch.setattr(LocalStorage, "clear", clear)
+    crud = ParquetCRUD(tmp_path)
+    assert not (tmp_path / "a.parquet").exists()
+    assert len(crud.backups()) == 1
+    crud.restore()
+    assert pq.read_table(tmp_path / "a.parquet").to_pylist() == [{"id": 1}]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.parquet"]

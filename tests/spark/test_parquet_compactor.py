@@ -165,18 +165,15 @@ def test_files_that_lack_the_partition_column_beside_others(
 
 def test_timestamps_as_spark_writes_them(tmp_path: Path, compactor: Compactor, spark_lake: Lake) -> None:
     """INT96, unless it is told otherwise: Spark reads the same instants after, also where nothing is compared."""
-    spark, folder = spark_lake.spark, str(tmp_path / "d")
+    spark, folder = spark_lake.spark.newSession(), str(tmp_path / "d")
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
     frame = spark.sql(
         "SELECT id, at, struct(at AS inner, array(at) AS all) AS deep FROM VALUES"
         " (1, TIMESTAMP'1700-01-01 00:00:00.123456Z'), (2, TIMESTAMP'9999-12-31 23:59:59Z'),"
         " (3, TIMESTAMP'2024-03-31 02:30:00 Europe/Berlin'), (4, NULL) AS t (id, at)"
     )
-    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
-    try:
-        for _ in range(2):
-            frame.coalesce(1).write.mode("append").parquet(folder)
-    finally:
-        spark.conf.unset("spark.sql.parquet.outputTimestampType")
+    for _ in range(2):
+        frame.coalesce(1).write.mode("append").parquet(folder)
 
     def seen() -> Counter[Any]:
         texts = spark.read.parquet(folder).selectExpr("to_json(struct(*))", "unix_micros(at)")

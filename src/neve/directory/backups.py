@@ -54,7 +54,10 @@ class Backups:
         self.place = self._root / BACKUPS if place is None else Path(place).expanduser().absolute()
 
     def make(self, change: Change, *, action: str, replaced: Sequence[str], now: datetime) -> Backup:
-        """Keeps the files that a change is about to replace, and checks that they are kept, before it happens."""
+        """Keeps the files that a change is about to replace, and checks that they are kept, before it happens.
+
+        The backup goes again if the change does not happen.
+        """
         backup = Backup(
             run_id=change.run_id,
             action=action,
@@ -64,6 +67,7 @@ class Backups:
             published=change.published,
         )
         folder = self.place / change.run_id
+        change.keep_backup_in(folder)
         try:
             folder.mkdir(parents=True)
             for path in replaced:
@@ -75,9 +79,8 @@ class Backups:
         return backup
 
     def discard(self, run_id: str) -> None:
-        """A backup whose change did not happen, or that nobody needs any more."""
-        shutil.rmtree(self.place / run_id, ignore_errors=True)
-        LocalStorage(self.place.parent).prune([self.place.name])
+        """A backup that nobody needs any more."""
+        LocalStorage(self.place).discard(run_id)
 
     def list(self) -> list[Backup]:
         """Oldest first."""
