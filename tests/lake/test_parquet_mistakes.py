@@ -14,6 +14,7 @@ from tests.lake.lakes import Cli
 
 from neve.errors import ColumnNotFound, InvalidInput, NeveError, NotFound, Refused, StorageError, Unsupported
 from neve.lake import Lake
+from neve.model.directories import RowStats
 from neve.model.names import TableName
 from neve.model.specs import TableSpec
 from neve.model.types import Field, Primitive
@@ -163,6 +164,28 @@ def test_files_of_the_lakes_own_tables(
     lake.table("adopted").drop()
     monkeypatch.chdir(tmp_path)
     assert ParquetCompactor(folder).compact(dry_run=True)["files_after"] == 1
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.parq", "A.PQ", "000000_0"])
+def test_an_upsert_asks_whatever_the_files_are_called(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A folder that holds rows says what a column's type is: `007` is no number there."""
+    (tmp_path / "d").mkdir()
+    pq.write_table(pa.table({"zip": ["007"]}), tmp_path / "d" / name)
+    (tmp_path / "new.csv").write_text("zip\n007\n")
+    given: list[Any] = []
+
+    def upsert_rows(_: object, __: str, rows: Any, **options: Any) -> RowStats:
+        given.append(rows.to_pylist())
+        return RowStats(rows_inserted=len(options))
+
+    monkeypatch.setattr("neve.services.directory_upsert.upsert_rows", upsert_rows)
+    command = ("upsert", str(tmp_path / "d"), "--key", "zip", "--from", str(tmp_path / "new.csv"))
+    assert cli(*command).code == Refused.exit_code
+    assert given == []
+    assert cli(*command, "--yes").code == 0
+    assert given == [[{"zip": "007"}]]
 
 
 def test_a_refused_repartition_leaves_no_folder(folder: Path, tmp_path: Path) -> None:
