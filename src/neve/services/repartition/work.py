@@ -96,7 +96,7 @@ def repartition(work: Workplace, request: RepartitionRequest) -> RepartitionStat
             validated=request.validate,
             start_time=started,
         )
-        stats = stats.model_copy(update=_finish(work, request, old, new, run_id=run.run_id))
+        stats = stats.model_copy(update=_finish(work, request, old, new, run_id=tally.run_id))
         stats = stats.model_copy(update={"end_time": work.clock()})
         run.details, run.undo = stats.model_dump(mode="json"), stats.undo
     return stats
