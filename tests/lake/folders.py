@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -135,6 +136,16 @@ def compact(folder: str) -> None:
     from neve.parquet import ParquetCompactor
 
     ParquetCompactor(folder).compact(delete_source_files=False)
+
+
+def compact_with_few_open_files(folder: str) -> None:
+    """All files into one, also by copying small row groups."""
+    from neve.parquet import ParquetCompactor
+    from neve.services import directory_copies
+
+    vars(directory_copies)["MIN_ROW_GROUP_BYTES"] = 0
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+    ParquetCompactor(folder).compact(target_file_count=1)
 
 
 def repartition(folder: str) -> None:

@@ -17,8 +17,7 @@ def can_copy_files(location: str, files: Sequence[str], *, codec: str, most_rows
     from neve.files.copier import LocalSource, inspect
 
     wanted = "UNCOMPRESSED" if codec == "none" else codec.upper()
-    with ExitStack() as stack:
-        shapes = [inspect(stack.enter_context(LocalSource(f"{location}/{path}"))) for path in files]
+    shapes = [inspect(LocalSource(f"{location}/{path}")) for path in files]
     groups = [group for shape in shapes for group in shape.row_groups if group.rows]
     codecs = {codec for shape in shapes for per_column in shape.codecs for codec in per_column}
     return (
