@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.lake import folders
 
 from neve.cli import options
+from neve.directory import open_directory
+from neve.directory.backups import Backups
 from neve.directory.storage import LocalStorage
 from neve.lake import Lake
 from neve.model.directories import RowStats
@@ -59,6 +63,16 @@ def test_only_a_terminal_gets_progress(capsys: pytest.CaptureFixture[str], monke
     assert capsys.readouterr().err == "\r\033[Khalf…\r\033[Kwhole\n"
 
 
+def test_more_files_than_a_process_may_open(tmp_path: Path) -> None:
+    for number in range(200):
+        pq.write_table(pa.table({"id": [number]}), tmp_path / f"{number:03}.parquet", compression="zstd")
+    process = folders.start(folders.compact_with_few_open_files, tmp_path)
+    process.join()
+    assert process.exitcode == 0
+    (file,) = tmp_path.glob("*.parquet")
+    assert pq.read_table(file)["id"].to_pylist() == list(range(200))
+
+
 def test_ctrl_c_after_a_change_leaves_its_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The change has happened as soon as its journal is there; what comes then only clears up."""
     pq.write_table(pa.table({"id": [1]}), tmp_path / "a.parquet")
@@ -85,3 +99,25 @@ def test_ctrl_c_after_a_change_leaves_its_backup(tmp_path: Path, monkeypatch: py
     crud.restore()
     assert pq.read_table(tmp_path / "a.parquet").to_pylist() == [{"id": 1}]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.parquet"]
+
+
+def test_backups_of_a_folder_that_goes_by_another_name(tmp_path: Path) -> None:
+    """It was moved, or is reached by a link. A place of its own tells folders apart, by where they really are."""
+    folder, place = tmp_path / "d", tmp_path / "backups"
+    (tmp_path / "link").symlink_to(folder)
+    for number, at in enumerate((None, place)):
+        folder.mkdir(exist_ok=True)
+        pq.write_table(pa.table({"id": [1]}), folder / "a.parquet")
+        directory = open_directory(folder)
+        with directory.change(f"R{number}") as change:
+            change.remove("a.parquet")
+            backups = Backups(directory, at)
+            backups.make(change, action="delete", replaced=["a.parquet"], now=datetime(2024, 1, 1, tzinfo=UTC))
+        if at is None:
+            folder.rename(tmp_path / "moved")
+        crud = ParquetCRUD(tmp_path / ("moved" if at is None else "link"), backup_dir=at)
+        assert [backup.run_id for backup in crud.backups()] == [f"R{number}"]
+        crud.restore()
+        assert crud.backups() == []
+    assert (folder / "a.parquet").exists()
+    assert (tmp_path / "moved/a.parquet").exists()

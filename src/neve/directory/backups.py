@@ -84,8 +84,13 @@ class Backups:
 
     def list(self) -> list[Backup]:
         """Oldest first."""
-        found = sorted(self.place.glob(f"*/{_MANIFEST}"))
-        return [backup for backup in map(_read, found) if backup.directory == str(self._root)]
+        found = map(_read, sorted(self.place.glob(f"*/{_MANIFEST}")))
+        return [backup for backup in found if self._is_ours(backup)]
+
+    def _is_ours(self, backup: Backup) -> bool:
+        """A place of its own may hold those of several folders; what lies in the folder moves with it."""
+        inside = self.place.resolve().is_relative_to(self._root.resolve())
+        return inside or Path(backup.directory).resolve() == self._root.resolve()
 
     def find(self, run_id: str) -> Backup:
         """A backup by its id, the first characters of it, or `last`."""
