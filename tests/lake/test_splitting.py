@@ -133,6 +133,20 @@ def test_old_timestamps_are_instants(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_spark")
+def test_files_of_several_writers(tmp_path: Path) -> None:
+    """Time zones and texts come in several ways: one column all the same."""
+    (tmp_path / "old").mkdir()
+    for number, (text, zone) in enumerate(
+        [(pa.string(), "UTC"), (pa.large_string(), "+00:00"), (pa.string_view(), "Etc/UTC")]
+    ):
+        at = pa.array([datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us", zone))
+        table = pa.table({"k": pa.array(["a"], text), "at": at, "id": [number]})
+        pq.write_table(table, tmp_path / f"old/{number}.parquet")
+    Repartitioner(tmp_path / "old", tmp_path / "new", ["k"]).repartition()
+    assert bag(read(tmp_path / "new")) == bag(read(tmp_path / "old"))
+
+
+@pytest.mark.usefixtures("no_spark")
 def test_wrong_rows_are_found_before_anything_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The check can fail: another value, a row more, a row less, rows of another partition."""
     table = pa.table({"k": ["a", "b", "a"], "v": [1.0, float("nan"), -0.0]})

@@ -16,6 +16,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neve.engine.parquet_tasks import GROUP, HASH, Sink, merge_files, write_batches
+from neve.errors import Unsupported
+
+UTC_TIME, BERLIN = pa.timestamp("us", "UTC"), pa.timestamp("us", "Europe/Berlin")
+WRITERS: dict[str, tuple[list[pa.DataType], list[Any]]] = {
+    "zones": ([UTC_TIME, BERLIN, pa.timestamp("us", "+02:00")], [datetime(2024, 1, 1, tzinfo=UTC), None]),
+    "texts": ([pa.string(), pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ["ü", None]),
+    "bytes": ([pa.binary(), pa.binary_view(), pa.large_binary()], [b"x", None]),
+    "lists": ([pa.list_(pa.int64()), pa.large_list(pa.int64()), pa.list_(pa.int64(), 1)], [[1], [2]]),
+    "days": ([pa.date32(), pa.date64()], [date(2024, 2, 29), None]),
+    "lengths": ([pa.int64(), pa.duration("us")], [7, None]),
+    "deep": (
+        [
+            pa.struct([("a", pa.list_(pa.string())), ("b", pa.map_(pa.string(), UTC_TIME))]),
+            pa.struct([("a", pa.large_list(pa.large_string())), ("b", pa.map_(pa.string_view(), BERLIN))]),
+        ],
+        [{"a": ["x", None], "b": [("k", datetime(2024, 1, 1, tzinfo=UTC))]}, None],
+    ),
+}
 
 
 def sink(folder: Path, **options: int) -> Sink:
@@ -177,6 +195,26 @@ def test_int96_is_an_instant_in_microseconds(tmp_path: Path) -> None:
     assert merged.to_pylist() == 2 * table.to_pylist()
     physical = pq.ParquetFile(report["address"]).schema
     assert {physical.column(place).physical_type for place in range(len(physical))} == {"INT32", "INT64"}
+
+
+@pytest.mark.parametrize("name", list(WRITERS))
+def test_one_type_whatever_it_came_as(tmp_path: Path, name: str) -> None:
+    """Columns that the planner takes for the same, as pyarrow, pandas and polars may write and read them."""
+    kinds, values = WRITERS[name]
+    for number, kind in enumerate(kinds):
+        pq.write_table(pa.table({"c": pa.array(values, kind)}), tmp_path / f"{number}.parquet")
+    paths = [f"{tmp_path}/{number}.parquet" for number in range(len(kinds))]
+    (report,) = merged_jobs(tmp_path, [[(path, {}) for path in paths]])
+    merged = pq.read_table(report["address"])
+    assert merged["c"].to_pylist() == len(kinds) * pa.array(values, kinds[0]).to_pylist()
+    assert merged.schema.field("c").type == kinds[0]
+
+
+def test_what_does_not_fit_together_is_refused_by_name(tmp_path: Path) -> None:
+    for number, kind in enumerate((pa.int64(), pa.string())):
+        pq.write_table(pa.table({"c": pa.array([None], kind)}), tmp_path / f"{number}.parquet")
+    with pytest.raises(Unsupported, match=r"cannot be put together.*c.*int64.*string"):
+        merged_jobs(tmp_path, [[(f"{tmp_path}/{number}.parquet", {}) for number in range(2)]])
 
 
 def merged_jobs(folder: Path, jobs: list[list[tuple[str, dict[str, str | None]]]]) -> list[dict[str, Any]]:

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from neve.errors import Unsupported
 from neve.files.encoding import repeating_columns
+from neve.files.types import is_list
 
 GROUP, HASH = "_neve_group", "_neve_hash"
 RUN_KEY = "neve.run"
@@ -283,15 +285,24 @@ def _without_hash(batch: Any) -> tuple[Any, int]:
 
 
 def common_schema(schemas: Sequence[Any]) -> Any:
-    """The columns of all files, numbers as wide as the widest; the planner has seen that nothing else differs."""
+    """The columns of all files, numbers as wide as the widest; the planner has seen that nothing else differs.
+
+    Raises:
+        Unsupported: pyarrow cannot put them together.
+    """
     import pyarrow as pa
 
     plain = [plain_schema(schema) for schema in schemas]
-    return pa.unify_schemas(plain, promote_options="permissive")
+    try:
+        return pa.unify_schemas(plain, promote_options="permissive")
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as exc:
+        raise Unsupported(
+            f"the files cannot be put together: {str(exc).splitlines()[0]}", hint="write them with the same types"
+        ) from exc
 
 
 def plain_schema(schema: Any) -> Any:
-    """Without what columns came as: dictionaries, INT96, and the metadata of whoever wrote them."""
+    """Without what columns came as: dictionaries, views, time zones, and the metadata of whoever wrote them."""
     import pyarrow as pa
 
     return pa.schema([_plain(field) for field in schema.remove_metadata()])
@@ -302,7 +313,7 @@ def _plain(field: Any) -> Any:
 
 
 def _plain_type(kind: Any) -> Any:
-    """Nanoseconds are those of INT96, which are instants to Spark: no others are let in."""
+    """The one type of pyarrow's for a column of Parquet. Nanoseconds are INT96, which are instants to Spark."""
     import pyarrow as pa
     import pyarrow.types as is_
 
@@ -310,11 +321,19 @@ def _plain_type(kind: Any) -> Any:
         return pa.struct([_plain(inner) for inner in kind])
     if is_.is_map(kind):
         return pa.map_(_plain(kind.key_field), _plain(kind.item_field))
-    if is_.is_list(kind):
+    if is_list(kind):
         return pa.list_(_plain(kind.value_field))
     if is_.is_dictionary(kind):
         return _plain_type(kind.value_type)
-    return pa.timestamp("us", "UTC") if is_.is_timestamp(kind) and kind.unit == "ns" else kind
+    if is_.is_timestamp(kind):
+        return pa.timestamp("us", "UTC") if kind.tz or kind.unit == "ns" else kind
+    if is_.is_large_string(kind) or is_.is_string_view(kind):
+        return pa.string()
+    if is_.is_large_binary(kind) or is_.is_binary_view(kind):
+        return pa.binary()
+    if is_.is_date64(kind):
+        return pa.date32()
+    return pa.int64() if is_.is_duration(kind) else kind
 
 
 def fit(batch: Any, schema: Any, told: Told = MappingProxyType({})) -> Any:
