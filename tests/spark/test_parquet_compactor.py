@@ -16,7 +16,7 @@ from tests.spark.trades import bag, files, read, read_with_duckdb, write
 
 from neve.errors import CheckFailed, ColumnNotFound, InvalidInput
 from neve.lake import Lake
-from neve.parquet import ParquetCompactor, ParquetCRUD
+from neve.parquet import ParquetCompactor, ParquetCRUD, Repartitioner
 from neve.plan.directories import Dataset
 
 pytestmark = pytest.mark.spark
@@ -161,6 +161,17 @@ def test_files_that_lack_the_partition_column_beside_others(
     found = {row["id"]: row.get("region", "not inside") for row in read(folder)}
     europe, nowhere = dict.fromkeys((1, 10, 11), "eu"), dict.fromkeys((2, 30, 31))
     assert found == {**europe, **nowhere, **dict.fromkeys((20, 21), "not inside")}
+
+
+def test_folders_whose_names_look_like_patterns(tmp_path: Path, compactor: Compactor, spark_lake: Lake) -> None:
+    folder = tmp_path / "x[1]{a,b}*?"
+    for number in range(4):
+        write(folder, [{"k": "a[b]", "id": number}], ["k"], name=f"f[{number}]")
+    for order in ((), ("id",)):
+        assert compactor(folder).compact(sort_by=order, min_file_count=1)["files_after"] == 1
+    work = Repartitioner(folder, tmp_path / "new[1]", ["id"], spark=spark_lake.spark)
+    assert work.repartition(sort_by=["k"])["records_written"] == 4
+    assert sorted(row["id"] for row in read(tmp_path / "new[1]")) == [0, 1, 2, 3]
 
 
 def test_timestamps_as_spark_writes_them(tmp_path: Path, compactor: Compactor, spark_lake: Lake) -> None:

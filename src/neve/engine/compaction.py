@@ -13,8 +13,8 @@ from neve.engine.parquet_files import (
     check_same,
     file_text,
     merge,
+    read_files,
     scan,
-    spark_schema,
     write_groups,
 )
 from neve.engine.parquet_tasks import GROUP, Sink, WrittenFile
@@ -59,7 +59,7 @@ def verify_bins(session: SparkSession, dataset: Dataset, bins: Sequence[Bin], ma
         for key, numbers in _left_out(dataset, made).items():
             rows = rows.withColumn(key, f.when(~f.col(GROUP).isin(numbers), f.col(quote(key))))
         expected = bag_hashes(rows, dataset.names, f.col(GROUP))
-        new = session.read.schema(spark_schema(dataset.columns)).parquet(*made.values())
+        new = read_files(session, dataset.columns, made.values())
         places = {address.rpartition("/")[2]: str(number) for number, address in made.items()}
         file = f.element_at(f.split(f.col("_metadata.file_path"), "/"), -1)
         found = bag_hashes(new.withColumn(FILE, file), dataset.names, f.col(FILE))
