@@ -22,7 +22,7 @@ from neve.directory.change import Change
 from neve.directory.directory import Directory
 from neve.directory.journal import KEPT
 from neve.directory.storage import LocalStorage
-from neve.errors import Conflict, NotFound, StorageError, Unsupported, nearest
+from neve.errors import AlreadyExists, Conflict, NotFound, StorageError, Unsupported, nearest
 
 BACKUPS = "_backups"
 _MANIFEST = "backup.json"
@@ -67,6 +67,8 @@ class Backups:
             published=change.published,
         )
         folder = self.place / change.run_id
+        if folder.exists():
+            raise AlreadyExists(f"there is a backup of run {change.run_id} in {self.place}", hint="nothing was changed")
         change.keep_backup_in(folder)
         try:
             folder.mkdir(parents=True)
