@@ -17,6 +17,7 @@ from neve.cli import options
 from neve.directory import open_directory
 from neve.directory.backups import Backups
 from neve.directory.storage import LocalStorage
+from neve.errors import AlreadyExists
 from neve.lake import Lake
 from neve.model.directories import RowStats
 from neve.parquet import ParquetCompactor, ParquetCRUD
@@ -26,12 +27,12 @@ from neve.services.directory_compaction import CompactRequest, compact_files
 from neve.services.directory_rows import How, change_rows
 
 
-def fill(folder: Path) -> None:
+def fill(folder: Path, codec: str = "zstd") -> None:
     """Two files with a row group of more than 1 MB each: they are copied, and need no Spark."""
     folder.mkdir(parents=True)
     for number in range(2):
         values = pa.array(memoryview(random.Random(number).randbytes(8 * 150_000)).cast("q"), pa.int64())
-        pq.write_table(pa.table({"v": values}), folder / f"{number}.parquet", compression="zstd")
+        pq.write_table(pa.table({"v": values}), folder / f"{number}.parquet", compression=codec)
 
 
 def test_a_run_and_a_bar(lake: Lake) -> None:
@@ -61,6 +62,13 @@ def test_only_a_terminal_gets_progress(capsys: pytest.CaptureFixture[str], monke
     options.tell("half…")
     options.tell("whole")
     assert capsys.readouterr().err == "\r\033[Khalf…\r\033[Kwhole\n"
+
+
+def test_row_groups_of_any_codec_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("neve.services.directories.Workplace.spark")
+    for codec in ("zstd", "snappy", "gzip", "lz4", "none"):
+        fill(tmp_path / codec, codec)
+        assert ParquetCompactor(tmp_path / codec, compression=codec).compact()["files_after"] == 1
 
 
 def test_more_files_than_a_process_may_open(tmp_path: Path) -> None:
@@ -121,3 +129,20 @@ def test_backups_of_a_folder_that_goes_by_another_name(tmp_path: Path) -> None:
         assert crud.backups() == []
     assert (folder / "a.parquet").exists()
     assert (tmp_path / "moved/a.parquet").exists()
+
+
+def test_a_backup_that_is_there_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").touch()
+    (tmp_path / "_backups/R").mkdir(parents=True)
+    (tmp_path / "_backups/R/backup.json").touch()
+    with pytest.raises(AlreadyExists, match="a backup of run R"):
+        remove_as_run_r(tmp_path)
+    assert (tmp_path / "_backups/R/backup.json").exists()
+    assert (tmp_path / "a.parquet").exists()
+
+
+def remove_as_run_r(folder: Path) -> None:
+    directory = open_directory(folder)
+    with directory.change("R") as change:
+        change.remove("a.parquet")
+        Backups(directory).make(change, action="delete", replaced=[], now=datetime(2024, 1, 1, tzinfo=UTC))

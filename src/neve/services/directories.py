@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -135,6 +135,23 @@ def check_local(location: str | Path) -> None:
             f"{location}: plain folders are changed on local disks only",
             hint="make it a directory table, which may lie on S3 (docs/directories.md), or copy it to a local disk",
         )
+
+
+@contextmanager
+def gone_if_refused(folder: str) -> Iterator[None]:
+    """A folder that is made for a change goes again when that fails."""
+    is_new = not Path(folder).expanduser().exists()
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            remove_if_empty(folder)
+        raise
+
+
+def remove_if_empty(folder: str) -> None:
+    with suppress(OSError):
+        Path(folder).expanduser().rmdir()
 
 
 def read_dataset(directory: Directory, files: Sequence[DataFile], *, constants: Sequence[str] = ()) -> Dataset:

@@ -140,7 +140,8 @@ def _make(
             work.tell(progress_line("copying row groups", done, total, seconds=time.monotonic() - began, bytes=True))
     if copied:
         work.tell(f"copying row groups: {time.monotonic() - began:.0f} s")
-    others = [item for item in bins if item not in set(copied)]
+    done_already = set(copied)
+    others = [item for item in bins if item not in done_already]
     if others:
         made.files += _encode(work, dataset, others, change, codec=codec, order=order, verify=verify)
     return made

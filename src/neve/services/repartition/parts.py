@@ -200,10 +200,12 @@ class _Meter:
 def _parts(dataset: Dataset, size: int) -> Iterator[Dataset]:
     """Source files in the order of their names, in parts of about so many bytes."""
     chosen: list[Footer] = []
+    held = 0
     for footer in dataset.footers:
         chosen.append(footer)
-        if sum(each.bytes for each in chosen) >= size:
+        held += footer.bytes
+        if held >= size:
             yield dataset.only([each.path for each in chosen])
-            chosen = []
+            chosen, held = [], 0
     if chosen:
         yield dataset.only([each.path for each in chosen])

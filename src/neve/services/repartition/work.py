@@ -16,7 +16,16 @@ from neve.errors import StalePlan
 from neve.model.commands import neve
 from neve.model.directories import RepartitionStats, SizeEstimate
 from neve.plan.directories import Dataset, Group
-from neve.services.directories import Workplace, check_codec, open_parquet, open_to_change, read_dataset, recorded_run
+from neve.services.directories import (
+    Workplace,
+    check_codec,
+    gone_if_refused,
+    open_parquet,
+    open_to_change,
+    read_dataset,
+    recorded_run,
+    remove_if_empty,
+)
 from neve.services.repartition.parts import target_of, write_all
 from neve.services.repartition.request import RepartitionRequest
 from neve.services.repartition.resuming import check_target, forget
@@ -74,14 +83,9 @@ def repartition(work: Workplace, request: RepartitionRequest) -> RepartitionStat
         if request.dry_run:
             check_target(request, dataset)
             return _preview(work, request, dataset).model_copy(update={"start_time": started, "end_time": work.clock()})
-        is_new = not Path(request.target).exists()
-        target = open_to_change(work, request.target, create=True)
-        try:
+        with gone_if_refused(request.target):
+            target = open_to_change(work, request.target, create=True)
             tally = write_all(work, request, dataset, target, run.run_id)
-        except BaseException:
-            if is_new:
-                _remove_if_empty(request.target)
-            raise
         new = read_dataset(target, target.files())
         stats = RepartitionStats(
             run_id=run.run_id,
@@ -137,7 +141,7 @@ def _finish(work: Workplace, request: RepartitionRequest, old: _Old, new: Datase
             old.check()
             for path in old.stamps:
                 change.remove(path)
-        _remove_if_empty(request.source)
+        remove_if_empty(request.source)
         forget(open_parquet(request.target), run_id)
     return {}
 
@@ -156,14 +160,7 @@ def _swap(work: Workplace, request: RepartitionRequest, old: _Old, new: Dataset,
         if not request.delete_source:
             backups.make(change, action="parquet repartition", replaced=list(old.stamps), now=work.clock())
     forget(open_parquet(request.target), run_id, [footer.path for footer in new.footers])
-    _remove_if_empty(request.target)
+    remove_if_empty(request.target)
     if request.delete_source:
         return {}
     return {"backup": run_id, "undo": neve("parquet", "restore", request.source, run_id)}
-
-
-def _remove_if_empty(folder: str) -> None:
-    try:
-        Path(folder).rmdir()
-    except OSError:
-        return
