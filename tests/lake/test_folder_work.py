@@ -96,7 +96,7 @@ def test_ctrl_c_after_a_change_leaves_its_backup(tmp_path: Path, monkeypatch: py
 
     clear = LocalStorage.clear
     monkeypatch.setattr(directory_rows, "_carry_out", carry_out)
-    monkeypatch.setattr(directory_rows, "_prepared", lambda *_: None)
+    monkeypatch.setattr(directory_rows, "_prepared", lambda *_, **__: None)
     monkeypatch.setattr(LocalStorage, "clear", interrupted)
     with pytest.raises(KeyboardInterrupt):
         change_rows(Workplace(), str(tmp_path), "parquet delete", lambda _: None, how=How(), plan={})  # type: ignore[arg-type, return-value]

@@ -356,7 +356,7 @@ def test_an_upsert_makes_a_folder(tmp_path: Path, crud: Crud) -> None:
         {"id": 1, "day": date(2025, 1, 1), "amount": Decimal("1.50")},
         {"id": 2, "day": None, "amount": None},
     ]
-    with pytest.raises(ColumnNotFound):
+    with pytest.raises(ColumnNotFound, match="no column days in the new rows"):
         crud(tmp_path / "new").upsert(rows, ["id"], ["days"])
     assert not (tmp_path / "new").exists()
     stats = crud(tmp_path / "new").upsert(rows, ["id"], ["day"])

@@ -217,7 +217,7 @@ def change_rows(
         with changing(directory, run.run_id, dry_run=how.dry_run) as (files, change):
             dataset = (trusted_dataset if trust else read_dataset)(directory, files)
             with tracked(work.tell, "looking for rows" if change is None else "changing rows"):
-                prepared = _prepared(prepare, dataset)
+                prepared = _prepared(prepare, dataset, create=create)
                 stats = _carry_out(prepared, change, codec=codec)
             if change is not None and (change.published or stats.files_deleted):
                 stats = stats.model_copy(update={"run_id": run.run_id})
@@ -231,11 +231,11 @@ def change_rows(
     return stats
 
 
-def _prepared(prepare: Callable[[Dataset], Prepared], dataset: Dataset) -> Prepared:
+def _prepared(prepare: Callable[[Dataset], Prepared], dataset: Dataset, *, create: bool) -> Prepared:
     try:
         return prepare(dataset)
     except ColumnNotFound as exc:
-        if dataset.footers:
+        if dataset.footers or create:
             raise
         raise NotFound(f"{dataset.location} holds no Parquet files, and so no column") from exc
 
