@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from neve.directory import open_directory
+from neve.directory.backups import Backups
 
 KILLED = -signal.SIGKILL
 _EFFECTS = ("fsync", "mkdir", "rename", "replace", "rmdir", "unlink")
@@ -106,6 +109,24 @@ def only_remove(folder: str) -> None:
         change.remove("k=1/a.parquet")
 
 
+def remove_with_a_backup(folder: str) -> None:
+    """The backup lies beside the folder."""
+    directory = open_directory(folder)
+    with directory.change("R4") as change:
+        change.remove("k=1/a.parquet")
+        backups = Backups(directory, f"{folder}.backups")
+        backups.make(change, action="delete", replaced=["k=1/a.parquet"], now=datetime(2024, 1, 1, tzinfo=UTC))
+
+
+def remove_with_a_backup_inside(folder: str) -> None:
+    directory = open_directory(folder)
+    with directory.change("R5") as change:
+        change.remove("k=1/a.parquet")
+        Backups(directory).make(
+            change, action="delete", replaced=["k=1/a.parquet"], now=datetime(2024, 1, 1, tzinfo=UTC)
+        )
+
+
 def just_open(folder: str) -> None:
     open_directory(folder)
 
@@ -115,6 +136,16 @@ def compact(folder: str) -> None:
     from neve.parquet import ParquetCompactor
 
     ParquetCompactor(folder).compact(delete_source_files=False)
+
+
+def compact_with_few_open_files(folder: str) -> None:
+    """All files into one, also by copying small row groups."""
+    from neve.parquet import ParquetCompactor
+    from neve.services import directory_copies
+
+    vars(directory_copies)["MIN_ROW_GROUP_BYTES"] = 0
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+    ParquetCompactor(folder).compact(target_file_count=1)
 
 
 def repartition(folder: str) -> None:

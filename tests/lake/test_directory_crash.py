@@ -16,6 +16,7 @@ from tests.lake import folders
 from tests.lake.folders import KILLED, Deed, append_mine, content, hold, just_open, kill_at, leftovers, start
 
 from neve.directory import open_directory
+from neve.directory.backups import Backups
 from neve.directory.journal import HIDDEN
 from neve.directory.locks import FolderLock
 from neve.errors import LeaseHeld, NotEmpty
@@ -91,6 +92,27 @@ def check_recovery_is_killed(dead: Path, folder: Path, expected: dict[str, str])
         open_directory(folder)
         assert content(folder) == expected
         assert leftovers(folder) == []
+
+
+@pytest.mark.parametrize("deed", [folders.remove_with_a_backup, folders.remove_with_a_backup_inside])
+def test_a_backup_is_there_exactly_if_its_change_is(tmp_path: Path, deed: Deed) -> None:
+    folder, place = tmp_path / "d", tmp_path / "d.backups"
+    outcomes, effects, ended = [], 0, KILLED
+    while ended:
+        effects += 1
+        shutil.rmtree(place, ignore_errors=True)
+        fill(folder)
+        ended = kill_at(effects, deed, folder)
+        directory = open_directory(folder)
+        happened = "k=1/a.parquet" not in content(folder)
+        for backups in (Backups(directory, place), Backups(directory)):
+            assert not backups.place.exists() or happened
+        own = place if deed is folders.remove_with_a_backup else None
+        assert len(Backups(directory, own).list()) == happened
+        assert leftovers(folder) == []
+        outcomes.append(happened)
+    assert outcomes == sorted(outcomes)
+    assert (outcomes[0], outcomes[-1]) == (False, True)
 
 
 def test_a_compaction_killed_at_every_step(tmp_path: Path) -> None:

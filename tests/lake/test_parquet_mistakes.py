@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,13 @@ from tests.lake.lakes import Cli
 
 from neve.errors import ColumnNotFound, InvalidInput, NeveError, NotFound, Refused, StorageError, Unsupported
 from neve.lake import Lake
+from neve.model.directories import RowStats
+from neve.model.names import TableName
+from neve.model.specs import TableSpec
+from neve.model.types import Field, Primitive
 from neve.parquet import ParquetCompactor, ParquetCRUD, Repartitioner
+from neve.plan.adopt import ADOPTED_FROM
+from neve.services.changes import create_table
 
 
 @pytest.fixture
@@ -86,6 +93,99 @@ def test_other_stores_are_refused_and_no_folder_of_such_a_name_is_made(
         assert "local disks only" in found.err
     for here in (tmp_path, lake.root):
         assert not list(here.glob("*:*"))
+
+
+CHANGES: list[Callable[[Path, Path], Any]] = [
+    lambda folder, _: ParquetCompactor(folder).compact(),
+    lambda folder, _: ParquetCompactor(folder).compact(dry_run=True),
+    lambda folder, _: ParquetCRUD(folder).delete("v = 1"),
+    lambda folder, _: ParquetCRUD(folder).update("v = 1", {"v": 2}),
+    lambda folder, _: ParquetCRUD(folder).upsert([{"k": "ä b", "v": 1}], ["v"], ["k"]),
+    lambda folder, _: ParquetCRUD(folder).deduplicate(["v"]),
+    lambda folder, _: ParquetCRUD(folder).repair(),
+    lambda folder, _: ParquetCRUD(folder).restore(),
+    lambda folder, new: Repartitioner(folder, new, ["v"]).repartition(swap_with_source=True),
+    lambda folder, new: Repartitioner(folder, new, ["v"]).repartition(delete_source=True),
+    lambda folder, new: Repartitioner(new.parent / "plain", folder / "x", ["v"]).repartition(),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_files_of_tables_are_not_changed(folder: Path, tmp_path: Path, change: Callable[[Path, Path], Any]) -> None:
+    """A table would miss what goes. Whoever only reads may."""
+    shutil.copytree(folder, tmp_path / "plain")
+    marks = {
+        f"{folder}/_delta_log/0.json": "a table of Delta Lake.*",
+        f"{folder}/.hoodie/hoodie.properties": "a table of Apache Hudi.*",
+        f"{folder}/_neve_ledger.json": "a directory table in",
+        f"{folder}/metadata/00000-x.metadata.json": "an Iceberg table in",
+        f"{folder.parent}/metadata/v1.gz.metadata.json": "an Iceberg table in",
+    }
+    for mark, words in marks.items():
+        place = Path(mark).parent
+        place.mkdir(exist_ok=True)
+        Path(mark).touch()
+        with pytest.raises(Refused, match=words):
+            change(folder, tmp_path / "new")
+        Path(mark).unlink()
+        if place not in (folder, folder.parent):
+            place.rmdir()
+    assert not (tmp_path / "new").exists()
+    assert not (folder / "x").exists()
+    (folder / "_delta_log").mkdir()
+    Repartitioner(folder, tmp_path / "new", ["v"]).repartition()
+    assert ParquetCompactor(folder).fragmentation()["rows"] == 6
+
+
+def test_files_of_the_lakes_own_tables(
+    folder: Path, tmp_path: Path, lake: Lake, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a folder elsewhere, for whoever is in the lake, and a folder below or above the one that a table names."""
+    spec = TableSpec(name=TableName.parse("adopted"), columns=(Field("v", Primitive("long")),))
+    create_table(lake._context, spec, own={ADOPTED_FROM: str(folder.resolve())})  # as `to-iceberg` does, on Spark
+    (lake.root / "days.yaml").write_text("name: days\nstorage: {format: parquet, base_path: days}\n")
+    lake.tables.create(str(lake.root / "days.yaml"))
+    fill = Path(str(lake.tables.create("own", "v bigint").details["location"]), "elsewhere")
+    for place in (lake.root / "days", fill):
+        shutil.copytree(folder, place, dirs_exist_ok=True)
+    (tmp_path / "link").symlink_to(folder)
+    cases = {
+        folder: "neve compact adopted",
+        folder / "k=ä b": "neve compact adopted",
+        tmp_path / "link": "neve compact adopted",
+        lake.root / "days": "neve compact days",
+        fill: "neve compact",
+    }
+    for place, words in cases.items():
+        said = cli("parquet", "compact", str(place))
+        assert said.code == Refused.exit_code, (place, said)
+        assert words in said.err
+    assert cli("parquet", "fragmentation", str(folder)).code == 0
+    lake.table("adopted").drop()
+    monkeypatch.chdir(tmp_path)
+    assert ParquetCompactor(folder).compact(dry_run=True)["files_after"] == 1
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.parq", "A.PQ", "000000_0"])
+def test_an_upsert_asks_whatever_the_files_are_called(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A folder that holds rows says what a column's type is: `007` is no number there."""
+    (tmp_path / "d").mkdir()
+    pq.write_table(pa.table({"zip": ["007"]}), tmp_path / "d" / name)
+    (tmp_path / "new.csv").write_text("zip\n007\n")
+    given: list[Any] = []
+
+    def upsert_rows(_: object, __: str, rows: Any, **options: Any) -> RowStats:
+        given.append(rows.to_pylist())
+        return RowStats(rows_inserted=len(options))
+
+    monkeypatch.setattr("neve.services.directory_upsert.upsert_rows", upsert_rows)
+    command = ("upsert", str(tmp_path / "d"), "--key", "zip", "--from", str(tmp_path / "new.csv"))
+    assert cli(*command).code == Refused.exit_code
+    assert given == []
+    assert cli(*command, "--yes").code == 0
+    assert given == [[{"zip": "007"}]]
 
 
 def test_a_refused_repartition_leaves_no_folder(folder: Path, tmp_path: Path) -> None:

@@ -11,6 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.lake.lakes import Cli
+from tests.spark.bags import digests
+
+from neve.errors import NotEmpty
+from neve.parquet import ParquetCRUD, Repartitioner
 
 ROWS = 80_000
 
@@ -131,3 +135,39 @@ def test_an_unfinished_repartition(cli: Cli, folder: Path, tmp_path: Path, monke
         assert sums(tmp_path / "new") == before
         for path in (tmp_path / "new").rglob("*.parquet"):
             path.unlink()
+
+
+def test_going_on_with_a_repartition(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only with what was asked for before; and a swap at its end is taken back as a whole."""
+    from neve.services.repartition import parts
+
+    def stop(*arguments: Any, **options: Any) -> Any:
+        if any((tmp_path / "new").rglob("*.parquet")):
+            raise KeyboardInterrupt
+        return write(*arguments, **options)
+
+    def work(**options: Any) -> Any:
+        made = Repartitioner(folder, tmp_path / "new", ["side"], options.pop("compression", "zstd"))
+        object.__setattr__(made._request, "chunk_mb", 1 / 2**20)  # one byte: every file is a part
+        return made.repartition(**{"swap_with_source": True, **options})
+
+    before, write = digests(folder), parts._write_part
+    monkeypatch.setattr(parts, "_write_part", stop)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    monkeypatch.setattr(parts, "_write_part", write)
+    others: dict[str, dict[str, Any]] = {
+        "compression": {"compression": "snappy"},
+        "sort_by": {"sort_by": ["side"]},
+        "validate": {"validate": False},
+        "transform": {"transform_fn": lambda frame: frame},
+    }
+    for name, options in others.items():
+        with pytest.raises(NotEmpty, match=f"asked for otherwise.*: {name}$"):
+            work(**options)
+    stats = work()
+    assert stats["resumed"]
+    assert digests(folder) != before
+    assert stats["undo"] == f"neve parquet restore {folder} {stats['backup']}"
+    ParquetCRUD(folder).restore(stats["backup"])
+    assert digests(folder) == before

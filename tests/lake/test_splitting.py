@@ -121,13 +121,29 @@ def test_files_of_a_size_and_row_groups_of_a_length(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_spark")
-def test_old_timestamps_are_left_to_spark(tmp_path: Path) -> None:
-    """pyarrow would write INT96 anew as nanoseconds, which Spark cannot read."""
-    table = pa.table({"k": ["a"], "at": pa.array([datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us", tz="UTC"))})
+def test_old_timestamps_are_instants(tmp_path: Path) -> None:
+    """INT96 has no unit and no zone: pyarrow's nanoseconds would end in 2262, and Spark refuses to read them."""
+    table = pa.table({"k": ["a"], "at": pa.array([datetime(9999, 1, 1, tzinfo=UTC)], pa.timestamp("us", tz="UTC"))})
     (tmp_path / "old").mkdir()
     pq.write_table(table, tmp_path / "old/x.parquet", use_deprecated_int96_timestamps=True)
-    with pytest.raises(AssertionError, match="Spark is wanted"):
-        Repartitioner(tmp_path / "old", tmp_path / "new", ["k"]).repartition()
+    Repartitioner(tmp_path / "old", tmp_path / "new", ["k"]).repartition()
+    (file,) = (tmp_path / "new").rglob("*.parquet")
+    assert pq.read_schema(file).field("at").type == pa.timestamp("us", tz="UTC")
+    assert pq.read_table(file, partitioning=None).to_pylist() == table.to_pylist()
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_files_of_several_writers(tmp_path: Path) -> None:
+    """Time zones and texts come in several ways: one column all the same."""
+    (tmp_path / "old").mkdir()
+    for number, (text, zone) in enumerate(
+        [(pa.string(), "UTC"), (pa.large_string(), "+00:00"), (pa.string_view(), "Etc/UTC")]
+    ):
+        at = pa.array([datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us", zone))
+        table = pa.table({"k": pa.array(["a"], text), "at": at, "id": [number]})
+        pq.write_table(table, tmp_path / f"old/{number}.parquet")
+    Repartitioner(tmp_path / "old", tmp_path / "new", ["k"]).repartition()
+    assert bag(read(tmp_path / "new")) == bag(read(tmp_path / "old"))
 
 
 @pytest.mark.usefixtures("no_spark")

@@ -130,7 +130,12 @@ def test_to_iceberg_and_back(cli: Cli, folder: Path, tmp_path: Path, spark_lake:
     assert table.show().partition_by == ["product_id", "date"]
     assert bag([row.asDict() for row in spark_lake.sql(f"SELECT * FROM {name}").collect()]) == bag(rows)
     assert answer(cli, "delete", name, "--where", "spread_bps > 200", "--yes")["rows_deleted"] == 2
+    for words in (("parquet", "compact", str(folder)), ("delete", str(folder), "--where", "true", "--yes")):
+        code, _, err = cli(*words)
+        assert (code, f"neve compact {name}" in err) == (6, True), err
     assert (digests(folder), files(folder)) == (before, inodes)
+    dry = answer(cli, "parquet", "from-iceberg", name, str(tmp_path / "back"), "--dry-run", "--where", "trade_id = '1'")
+    assert (dry["details"]["rows"], (tmp_path / "back").exists()) == (1, False)
     answer(cli, "parquet", "from-iceberg", name, str(tmp_path / "back"))
     assert bag(read(tmp_path / "back")) == bag([row for row in rows if row["trade_id"] in ("1", "3")])
     code, _, err = cli("parquet", "from-iceberg", name, str(tmp_path / "back"))

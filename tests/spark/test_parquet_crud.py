@@ -260,6 +260,8 @@ def test_what_an_upsert_refuses(folder: Path, crud: Crud) -> None:
         (ColumnNotFound, "no column date in the new rows", {"new_data": [{"product_id": "x", "trade_id": "1"}]}),
         (InvalidSchema, "lacks: extra", {"new_data": [{**row, "extra": 1}]}),
         (ColumnNotFound, "prize", {"update_cols": ["prize"]}),
+        (InvalidInput, "update_cols is a list", {"update_cols": "price"}),
+        (InvalidInput, "partitioning is a list", {"partition_cols": "date"}),
         (InvalidInput, "part of the key", {"update_cols": ["trade_id"]}),
         (InvalidInput, "refuse or last", {"on_duplicate": "first"}),
         (InvalidInput, "cannot take rows from a dict", {"new_data": {"a": 1}}),
@@ -354,6 +356,9 @@ def test_an_upsert_makes_a_folder(tmp_path: Path, crud: Crud) -> None:
         {"id": 1, "day": date(2025, 1, 1), "amount": Decimal("1.50")},
         {"id": 2, "day": None, "amount": None},
     ]
+    with pytest.raises(ColumnNotFound, match="no column days in the new rows"):
+        crud(tmp_path / "new").upsert(rows, ["id"], ["days"])
+    assert not (tmp_path / "new").exists()
     stats = crud(tmp_path / "new").upsert(rows, ["id"], ["day"])
     assert stats["rows_inserted"] == 2
     assert sorted(path.name for path in (tmp_path / "new").glob("day*")) == [

@@ -121,25 +121,33 @@ def test_what_is_refused(source: Path, make: Make, tmp_path: Path) -> None:
     assert not source.exists()
 
 
+SEEN: list[int] = []
+
+
+def fail_at_the_third(frame: DataFrame) -> DataFrame:
+    SEEN.append(1)
+    if len(SEEN) == 3:
+        raise KeyboardInterrupt
+    return frame
+
+
 def test_a_run_that_stopped_is_resumed(source: Path, make: Make, tmp_path: Path) -> None:
     """Each part is a commit: what was written is not written again, and no row is lost or doubled."""
     parts = make(["date"], chunk_mb=1)
     object.__setattr__(parts._request, "chunk_mb", 1 / 2**20)  # one byte: every file is a part
-    seen: list[int] = []
-
-    def fail_later(frame: DataFrame) -> DataFrame:
-        seen.append(1)
-        if len(seen) == 3:
-            raise KeyboardInterrupt
-        return frame
-
+    SEEN.clear()
     with pytest.raises(KeyboardInterrupt):
-        parts.repartition(transform_fn=fail_later)
+        parts.repartition(transform_fn=fail_at_the_third)
     written = digests(tmp_path / "new")
     assert 0 < len(read(tmp_path / "new")) < 24
     with pytest.raises(NotEmpty, match="unfinished"):
         make(["product_id"]).repartition()
-    stats = parts.repartition()
+    with pytest.raises(NotEmpty, match="asked for otherwise, or cannot be told from it: transform"):
+        parts.repartition()
+    with pytest.raises(NotEmpty, match=r"otherwise.*: transform"):
+        parts.repartition(transform_fn=lambda frame: fail_at_the_third(frame))  # noqa: PLW0108 - other code
+    assert len(SEEN) == 3
+    stats = parts.repartition(transform_fn=fail_at_the_third)
     assert (stats["resumed"], stats["records_written"], stats["files_written"]) == (True, 24, 2)
     assert bag(read(tmp_path / "new")) == bag(rows())
     kept = {path: digest for path, digest in written.items() if path.endswith(".parquet")}
@@ -161,6 +169,8 @@ def test_starting_over(source: Path, make: Make, tmp_path: Path) -> None:
         return frame
 
     with pytest.raises(KeyboardInterrupt):
+        parts.repartition(transform_fn=fail_later)
+    with pytest.raises(NotEmpty, match=r"otherwise.*: transform"):  # it holds `seen`, which no code tells
         parts.repartition(transform_fn=fail_later)
     stats = parts.repartition(resume=False)
     assert (stats["resumed"], stats["records_written"]) == (False, 24)

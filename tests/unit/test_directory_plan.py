@@ -131,6 +131,8 @@ def test_what_is_merged() -> None:
     assert bins([10] * 6, CompactionRules(target_bytes=1000, target_file_count=3)) == [[10, 10]] * 3
     assert bins([10, 10], CompactionRules(target_bytes=100, target_file_count=2)) == []
     assert bins([90], CompactionRules(target_bytes=100, sorts=True, min_file_count=1)) == [[90]]
+    assert bins([10, 90], CompactionRules(target_bytes=100, target_file_count=2, sorts=True)) == [[10], [90]]
+    assert bins([10, 90], CompactionRules(target_bytes=100, target_file_count=9, sorts=True)) == [[10], [90]]
 
 
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=30), st.integers(1, 8), st.booleans())

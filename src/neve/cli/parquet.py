@@ -223,8 +223,9 @@ def from_iceberg(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A table's name.")],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
     where: Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only these rows.")] = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Write a table's rows as plain Parquet files into a folder of their own."""
     from neve.cli.render import emit as show
 
-    show(open_lake(create=True).table(table).export(folder, where=where))
+    show(open_lake(create=True).table(table).export(folder, where=where, dry_run=dry_run))

@@ -111,7 +111,7 @@ def upsert(
     from neve.services.directory_upsert import upsert_rows
 
     found, how = _find(target, create=partition_by is not None), _how(compression, backup_dir, no_backup)
-    empty = isinstance(found, Path) and not any(found.rglob("*.parquet"))
+    empty = isinstance(found, Path) and not _holds_files(found)
     rows = read_input_file(source, as_text=not empty)
     keys, update = words(key), None if columns is None else words(columns)
     order = order_by or ()
@@ -171,6 +171,12 @@ def dedupe(
 
     stats = _with_preview(run, _fit(found, how, compression), "{0.rows_deleted:,} rows will go", dry_run, yes)
     _emit(stats, f"deleted {stats.rows_deleted:,} rows")
+
+
+def _holds_files(folder: Path) -> bool:
+    from neve.services.directories import open_parquet
+
+    return folder.is_dir() and bool(open_parquet(location(folder)).files())
 
 
 def _how(compression: str | None, backup_dir: Path | None, no_backup: bool) -> How:

@@ -379,10 +379,11 @@ def export(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an earlier export, and nothing else.")
     ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Write the table's rows as plain files. The folder is complete, or not there."""
     target = open_lake(create=True).table(table)
-    _emit(target.export(folder, format=kind, where=where, as_of=as_of, overwrite=overwrite))
+    _emit(target.export(folder, format=kind, where=where, as_of=as_of, overwrite=overwrite, dry_run=dry_run))
 
 
 @app.command("adopt", cls=Command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from neve.directory.change import Change
 from neve.directory.directory import Directory, Seen, open_directory
-from neve.directory.journal import KEPT, SOURCES
+from neve.directory.journal import KEPT, LEDGER, SOURCES
 from neve.directory.locks import Lock
 
-__all__ = ["KEPT", "SOURCES", "Change", "Directory", "Lock", "Seen", "open_directory"]
+__all__ = ["KEPT", "LEDGER", "SOURCES", "Change", "Directory", "Lock", "Seen", "open_directory"]

@@ -22,7 +22,7 @@ from neve.directory.change import Change
 from neve.directory.directory import Directory
 from neve.directory.journal import KEPT
 from neve.directory.storage import LocalStorage
-from neve.errors import Conflict, NotFound, StorageError, Unsupported, nearest
+from neve.errors import AlreadyExists, Conflict, NotFound, StorageError, Unsupported, nearest
 
 BACKUPS = "_backups"
 _MANIFEST = "backup.json"
@@ -54,7 +54,10 @@ class Backups:
         self.place = self._root / BACKUPS if place is None else Path(place).expanduser().absolute()
 
     def make(self, change: Change, *, action: str, replaced: Sequence[str], now: datetime) -> Backup:
-        """Keeps the files that a change is about to replace, and checks that they are kept, before it happens."""
+        """Keeps the files that a change is about to replace, and checks that they are kept, before it happens.
+
+        The backup goes again if the change does not happen.
+        """
         backup = Backup(
             run_id=change.run_id,
             action=action,
@@ -64,6 +67,9 @@ class Backups:
             published=change.published,
         )
         folder = self.place / change.run_id
+        if folder.exists():
+            raise AlreadyExists(f"there is a backup of run {change.run_id} in {self.place}", hint="nothing was changed")
+        change.keep_backup_in(folder)
         try:
             folder.mkdir(parents=True)
             for path in replaced:
@@ -75,14 +81,18 @@ class Backups:
         return backup
 
     def discard(self, run_id: str) -> None:
-        """A backup whose change did not happen, or that nobody needs any more."""
-        shutil.rmtree(self.place / run_id, ignore_errors=True)
-        LocalStorage(self.place.parent).prune([self.place.name])
+        """A backup that nobody needs any more."""
+        LocalStorage(self.place).discard(run_id)
 
     def list(self) -> list[Backup]:
         """Oldest first."""
-        found = sorted(self.place.glob(f"*/{_MANIFEST}"))
-        return [backup for backup in map(_read, found) if backup.directory == str(self._root)]
+        found = map(_read, sorted(self.place.glob(f"*/{_MANIFEST}")))
+        return [backup for backup in found if self._is_ours(backup)]
+
+    def _is_ours(self, backup: Backup) -> bool:
+        """A place of its own may hold those of several folders; what lies in the folder moves with it."""
+        inside = self.place.resolve().is_relative_to(self._root.resolve())
+        return inside or Path(backup.directory).resolve() == self._root.resolve()
 
     def find(self, run_id: str) -> Backup:
         """A backup by its id, the first characters of it, or `last`."""

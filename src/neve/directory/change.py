@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from neve.directory.journal import HIDDEN, KEPT, LEDGER, SOURCES, STAGED, Journal, commit
+from neve.directory.journal import BACKUP_NOTE, HIDDEN, KEPT, LEDGER, SOURCES, STAGED, Journal, commit
 from neve.directory.storage import Storage
 from neve.errors import AlreadyExists, InvalidInput, StalePlan, StorageError
 from neve.plan.folders import is_ignored
@@ -78,6 +78,17 @@ class Change:
             staged = self._inside(self.stage(name))
             self._storage.write(staged, content)
             self._publishes[staged] = name
+
+    def keep_backup_in(self, folder: Path) -> None:
+        """A folder that is to go unless this change happens: whoever clears up after it finds a note of it.
+
+        The note leaves with the commit.
+        """
+        note = f"{self._folder}/{BACKUP_NOTE}"
+        self._storage.make_folders([note])
+        inside = folder.is_relative_to(self._storage.location)  # it is found again where both were moved
+        self._storage.write(note, str(folder.relative_to(self._storage.location) if inside else folder).encode())
+        self._removals[note] = None
 
     def remove(self, final: str) -> None:
         """A file goes; or makes room for one of the same name."""

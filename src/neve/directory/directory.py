@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from neve.config import LoadedSettings
 from neve.config.connections import arrow_s3
 from neve.directory.change import Change, carry_out
-from neve.directory.journal import HIDDEN, JOURNAL, LEDGER, recover
+from neve.directory.journal import HIDDEN, JOURNAL, LEDGER, clear_up, recover
 from neve.directory.locks import FolderLock, Lock, NoLock
 from neve.directory.storage import LocalStorage, RemoteStorage, Storage
 from neve.errors import Conflict, LeaseHeld, NotFound, StorageError, Unsupported
@@ -132,7 +132,7 @@ class Directory:
             if self.storage.exists(JOURNAL):
                 with self._lock.swapping():
                     recover(self.storage)
-            self.storage.clear(HIDDEN)
+            clear_up(self.storage)
             change = Change(self.storage, run_id)
             try:
                 yield change
@@ -146,7 +146,7 @@ class Directory:
     def _tidy(self) -> None:
         """Nothing staged is left, unless a committed change could not be carried out: the next one does that."""
         if not self.storage.exists(JOURNAL):
-            self.storage.clear(HIDDEN)
+            clear_up(self.storage)
 
     def _see(self) -> Seen:
         paths = dict(self.storage.walk())

@@ -3,6 +3,7 @@
     _neve/journal.json           what is to be done, written in one step
     _neve/<run>/*.staged         new files that wait for it
     _neve/<run>/trash/*          files that have left their places
+    _neve/<run>/backup           where the backup of a change lies that has not happened yet
 
 Staged files end in `.staged` and kept sources in `.kept`, because tools that look for `**/*.parquet` or `**/*.csv` go
 into hidden folders too, and would count rows twice.
@@ -14,13 +15,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from neve.directory.storage import Storage
+from neve.directory.storage import LocalStorage, Storage
 from neve.errors import SchemaTooNew, StorageError
 
 HIDDEN = "_neve"
 JOURNAL = f"{HIDDEN}/journal.json"
 SOURCES = "_sources"
 LEDGER = "_neve_ledger.json"
+BACKUP_NOTE = "backup"
 STAGED, KEPT = ".staged", ".kept"
 _VERSION = 1
 
@@ -99,6 +101,16 @@ def roll_forward(storage: Storage, journal: Journal) -> None:
     storage.prune(_folder(path) for path in (*journal.removals, *journal.keeps))
 
 
+def clear_up(storage: Storage) -> None:
+    """Nothing is left of changes that did not happen, nor of what one that did has put away."""
+    if isinstance(storage, LocalStorage):  # backups are of local folders alone
+        for note in storage.root.glob(f"{HIDDEN}/*/{BACKUP_NOTE}"):
+            backup = storage.root / note.read_text()
+            if backup.name == note.parent.name:  # the run
+                LocalStorage(backup.parent).discard(backup.name)
+    storage.clear(HIDDEN)
+
+
 def recover(storage: Storage) -> bool:
     """Ends what a process that died had begun: forward if it had committed, else back. Whether it had.
 
@@ -107,7 +119,7 @@ def recover(storage: Storage) -> bool:
     journal = read_journal(storage)
     if journal is not None:
         roll_forward(storage, journal)
-    storage.clear(HIDDEN)
+    clear_up(storage)
     return journal is not None
 
 

@@ -174,6 +174,12 @@ class LocalStorage:
                 for name in folders:
                     Path(place, name).rmdir()
 
+    def discard(self, folder: str) -> None:
+        """Removes a folder with all that it holds, and its own when nothing else is in it."""
+        shutil.rmtree(self.root / folder, ignore_errors=True)
+        with suppress(OSError):
+            self.root.rmdir()
+
     def is_used(self, folder: str) -> bool:
         return (self.root / folder).is_dir()
 

@@ -13,8 +13,8 @@ from neve.engine.parquet_files import (
     check_same,
     file_text,
     merge,
+    read_files,
     scan,
-    spark_schema,
     write_groups,
 )
 from neve.engine.parquet_tasks import GROUP, Sink, WrittenFile
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 def merge_bins(session: SparkSession, dataset: Dataset, bins: Sequence[Bin], sink: Sink) -> list[WrittenFile]:
     """One file per bin, in tasks that hold a row group at a time; rows keep the order of files and of rows in them."""
-    jobs = [(str(number), [f"{dataset.location}/{path}" for path in item.files]) for number, item in enumerate(bins)]
+    told = dataset.told()
+    jobs = [
+        (str(number), [(f"{dataset.location}/{path}", told.get(path, {})) for path in item.files])
+        for number, item in enumerate(bins)
+    ]
     return merge(session, jobs, sink)
 
 
@@ -51,14 +55,28 @@ def verify_bins(session: SparkSession, dataset: Dataset, bins: Sequence[Bin], ma
     from pyspark.sql import functions as f
 
     with translated():
-        outside = {key for path, keys in dataset.lacking().items() for key in keys}  # in folders' names alone
-        names = [name for name in dataset.names if name not in outside]
-        expected = bag_hashes(_numbered(session, dataset, bins), names, f.col(GROUP))
-        new = session.read.schema(spark_schema(dataset.columns)).parquet(*made.values())
+        rows = _numbered(session, dataset, bins)
+        for key, numbers in _left_out(dataset, made).items():
+            rows = rows.withColumn(key, f.when(~f.col(GROUP).isin(numbers), f.col(quote(key))))
+        expected = bag_hashes(rows, dataset.names, f.col(GROUP))
+        new = read_files(session, dataset.columns, made.values())
         places = {address.rpartition("/")[2]: str(number) for number, address in made.items()}
         file = f.element_at(f.split(f.col("_metadata.file_path"), "/"), -1)
-        found = bag_hashes(new.withColumn(FILE, file), names, f.col(FILE))
+        found = bag_hashes(new.withColumn(FILE, file), dataset.names, f.col(FILE))
         check_same(expected, {places[name]: bag for name, bag in found.items()}, what="compaction")
+
+
+def _left_out(dataset: Dataset, made: Mapping[int, str]) -> dict[str, list[str]]:
+    """Partition columns that new files lack as all their sources did, and the numbers of their bins."""
+    import pyarrow.parquet as pq
+
+    found: dict[str, list[str]] = {}
+    for number, address in made.items() if dataset.lacking() else ():
+        inside = pq.read_schema(address).names
+        for key in dataset.keys:
+            if key not in inside:
+                found.setdefault(key, []).append(str(number))
+    return found
 
 
 def _numbered(session: SparkSession, dataset: Dataset, bins: Sequence[Bin]) -> DataFrame:

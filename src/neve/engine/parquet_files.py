@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from neve.engine.errors import translated
-from neve.engine.parquet_tasks import GROUP, HASH, REPORT, Sink, WrittenFile, merge_files, write_batches
+from neve.engine.parquet_tasks import GROUP, HASH, REPORT, Sink, Told, WrittenFile, merge_files, write_batches
 from neve.engine.session import fresh_session
 from neve.errors import CheckFailed, Unsupported
 from neve.model.names import CATALOG, quote
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 FILE, POSITION, HOME = "_neve_file", "_neve_position", "_neve_home"
 _SPLIT = 128 * 1024 * 1024
 _MAX_TASKS = 200
+_PATTERN = re.compile(r"[\\*?{}\[\]]")
 
 
 def work_session(spark: SparkSession, dataset: Dataset | None = None) -> SparkSession:
@@ -50,18 +52,25 @@ def scan(session: SparkSession, dataset: Dataset, *, home: bool = False) -> Data
     from pyspark.sql import functions as f
 
     with translated():
-        schema = spark_schema(dataset.columns)
         if not dataset.footers:
-            empty = session.createDataFrame([], schema)
+            empty = session.createDataFrame([], spark_schema(dataset.columns))
             return empty.withColumns({FILE: f.lit(""), POSITION: f.lit(0), HOME: f.lit(None).cast("array<string>")})
         paths = [f"{dataset.location}/{footer.path}" for footer in dataset.footers]
-        # Without "globPaths" Spark would take `[` or `*` in a name for a pattern.
-        rows = session.read.schema(schema).option("__globPaths__", "false").parquet(*paths)
+        rows = read_files(session, dataset.columns, paths)
         root = _url(session, dataset.location)
         rows = rows.withColumns(
             {FILE: f.expr(f"substring(_metadata.file_path, {len(root) + 2})"), POSITION: f.col("_metadata.row_index")}
         )
         return _with_folders(session, rows, dataset, home=home)
+
+
+def read_files(session: SparkSession, columns: Sequence[Field], paths: Collection[str]) -> DataFrame:
+    """Files by name. Spark takes `[` or `*` in one, or in its folder's, for a pattern, unless it is escaped.
+
+    Its option `__globPaths__` will not do: of several files with such names, it reads each as often as there are files.
+    """
+    escaped = [_PATTERN.sub(r"\\\g<0>", path) for path in paths]
+    return session.read.schema(spark_schema(columns)).parquet(*escaped)
 
 
 def _with_folders(session: SparkSession, rows: DataFrame, dataset: Dataset, *, home: bool) -> DataFrame:
@@ -106,8 +115,13 @@ def write_groups(frame: DataFrame, sink: Sink) -> list[WrittenFile]:
         return _reports(_map_arrow(frame, partial(write_batches, sink=sink)))
 
 
-def merge(session: SparkSession, jobs: Sequence[tuple[str, Sequence[str]]], sink: Sink) -> list[WrittenFile]:
-    """Each list of files becomes one, read and written by pyarrow in a task of its own; rows keep their order."""
+def merge(
+    session: SparkSession, jobs: Sequence[tuple[str, Sequence[tuple[str, Told]]]], sink: Sink
+) -> list[WrittenFile]:
+    """Each list of files becomes one, read and written by pyarrow in a task of its own; rows keep their order.
+
+    With each file comes what its folder tells of the columns that it lacks.
+    """
     with translated():
         texts = [(json.dumps({"group": group, "files": list(files)}),) for group, files in jobs]
         frame = session.createDataFrame(texts, "job string").repartition(min(len(jobs), _MAX_TASKS))
@@ -148,7 +162,7 @@ def with_hash(frame: DataFrame, names: Sequence[str]) -> DataFrame:
 
 def staged_rows(session: SparkSession, files: Sequence[WrittenFile], columns: Sequence[Field]) -> DataFrame:
     """The rows of files that wait to be published."""
-    return session.read.schema(spark_schema(columns)).parquet(*(file.address for file in files))
+    return read_files(session, columns, [file.address for file in files])
 
 
 def bag_hashes(frame: DataFrame, names: Sequence[str], by: Column) -> dict[str, tuple[int, int]]:

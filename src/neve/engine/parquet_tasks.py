@@ -10,11 +10,14 @@ import base64
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
+from neve.errors import Unsupported
 from neve.files.encoding import repeating_columns
+from neve.files.types import is_list
 
 GROUP, HASH = "_neve_group", "_neve_hash"
 RUN_KEY = "neve.run"
@@ -22,6 +25,9 @@ _BATCH = 65_536
 _ARROW_KEY = "ARROW:schema"
 _GROUP_BYTES = 128 * 1024 * 1024
 _MASK = (1 << 64) - 1
+
+Told = Mapping[str, str | None]
+"""Values by column, as text: what a folder's name tells of files that lack its columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,26 +94,36 @@ def write_parts(parts: Iterator[Iterable[tuple[str, Any]]], sink: Sink) -> list[
 
 
 def merge_files(batches: Iterator[Any], sink: Sink) -> Iterator[Any]:
-    """Reads lists of files with pyarrow, in their order, and writes each list as one file."""
+    """Reads lists of files with pyarrow, in their order, and writes each list as one file.
+
+    A job's `files` are pairs: an address, and as text the values of columns that its folder tells for the file.
+    """
     for batch in batches:
         for text in batch.column(0).to_pylist():
             job = json.loads(text)
             yield _as_batch(_merge(job["group"], job["files"], sink))
 
 
-def _merge(group: str, paths: Sequence[str], sink: Sink) -> list[WrittenFile]:
+def _merge(group: str, files: Sequence[tuple[str, Told]], sink: Sink) -> list[WrittenFile]:
     import pyarrow.parquet as pq
 
-    schema = common_schema([pq.read_schema(path) for path in paths])
+    schema = common_schema([pq.read_schema(path) for path, _ in files])
     writer = _Writer(sink)
     reports = []
-    for path in paths:
-        with pq.ParquetFile(path) as file:
+    for path, told in files:
+        with opened(path) as file:
             for batch in file.iter_batches(batch_size=_BATCH):
-                reports += writer.add((group, fit(batch, schema)))
+                reports += writer.add((group, fit(batch, schema, told)))
     if not writer.is_open:
         writer.open(group, schema)
     return [*reports, *writer.close()]
+
+
+def opened(path: str, **options: Any) -> Any:
+    """A source file. INT96 comes in microseconds, as Spark reads it: nanoseconds would not reach the year 2263."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", **options)
 
 
 class _Writer:
@@ -269,35 +285,73 @@ def _without_hash(batch: Any) -> tuple[Any, int]:
 
 
 def common_schema(schemas: Sequence[Any]) -> Any:
-    """The columns of all files, numbers as wide as the widest; the planner has seen that nothing else differs."""
+    """The columns of all files, numbers as wide as the widest; the planner has seen that nothing else differs.
+
+    Raises:
+        Unsupported: pyarrow cannot put them together.
+    """
     import pyarrow as pa
 
     plain = [plain_schema(schema) for schema in schemas]
-    return pa.unify_schemas(plain, promote_options="permissive")
+    try:
+        return pa.unify_schemas(plain, promote_options="permissive")
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as exc:
+        raise Unsupported(
+            f"the files cannot be put together: {str(exc).splitlines()[0]}", hint="write them with the same types"
+        ) from exc
 
 
 def plain_schema(schema: Any) -> Any:
-    """Without what columns came as: dictionaries, and the metadata of whoever wrote them."""
+    """Without what columns came as: dictionaries, views, time zones, and the metadata of whoever wrote them."""
     import pyarrow as pa
 
-    return pa.schema([field.with_type(_plain(field.type)) for field in schema.remove_metadata()])
+    return pa.schema([_plain(field) for field in schema.remove_metadata()])
 
 
-def _plain(kind: Any) -> Any:
+def _plain(field: Any) -> Any:
+    return field.with_type(_plain_type(field.type))
+
+
+def _plain_type(kind: Any) -> Any:
+    """The one type of pyarrow's for a column of Parquet. Nanoseconds are INT96, which are instants to Spark."""
+    import pyarrow as pa
     import pyarrow.types as is_
 
-    return kind.value_type if is_.is_dictionary(kind) else kind
+    if is_.is_struct(kind):
+        return pa.struct([_plain(inner) for inner in kind])
+    if is_.is_map(kind):
+        return pa.map_(_plain(kind.key_field), _plain(kind.item_field))
+    if is_list(kind):
+        return pa.list_(_plain(kind.value_field))
+    if is_.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if is_.is_timestamp(kind):
+        return pa.timestamp("us", "UTC") if kind.tz or kind.unit == "ns" else kind
+    if is_.is_large_string(kind) or is_.is_string_view(kind):
+        return pa.string()
+    if is_.is_large_binary(kind) or is_.is_binary_view(kind):
+        return pa.binary()
+    if is_.is_date64(kind):
+        return pa.date32()
+    return pa.int64() if is_.is_duration(kind) else kind
 
 
-def fit(batch: Any, schema: Any) -> Any:
+def fit(batch: Any, schema: Any, told: Told = MappingProxyType({})) -> Any:
+    """The batch with these columns. One that it lacks has the value that is told, or is NULL."""
     import pyarrow as pa
 
     columns = []
     for field in schema:
         place = batch.schema.get_field_index(field.name)
-        column = pa.nulls(batch.num_rows, field.type) if place < 0 else batch.column(place)
+        column = _repeated(told.get(field.name), field.type, batch.num_rows) if place < 0 else batch.column(place)
         columns.append(column if column.type == field.type else _cast(column, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _repeated(text: str | None, kind: Any, rows: int) -> Any:
+    import pyarrow as pa
+
+    return pa.nulls(rows, kind) if text is None else pa.repeat(pa.scalar(text).cast(kind), rows)
 
 
 def _cast(column: Any, kind: Any) -> Any:

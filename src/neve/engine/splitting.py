@@ -23,6 +23,7 @@ from neve.engine.parquet_tasks import (
     WrittenFile,
     common_schema,
     fit,
+    opened,
     signed,
     taken_apart,
     write_parts,
@@ -46,19 +47,14 @@ class _Stopped(Exception):
     """Another thread has failed, and its error is the one to tell."""
 
 
-def columns_of(dataset: Dataset) -> Any | None:
-    """The columns of all files, with dictionaries where texts repeat.
-
-    None where pyarrow would write a type that others cannot read: INT96 as nanoseconds.
-    """
+def columns_of(dataset: Dataset) -> Any:
+    """The columns of all files, with dictionaries where texts repeat."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with ThreadPoolExecutor() as pool:
         footers = list(pool.map(pq.read_metadata, _paths(dataset)))
     columns = common_schema([footer.schema.to_arrow_schema() for footer in footers])
-    if any("[ns" in str(column.type) for column in columns):
-        return None
     texts = {column.name for column in columns if pa.types.is_string(column.type) or pa.types.is_binary(column.type)}
     for footer in footers:
         texts &= _repeating(footer, texts)
@@ -204,10 +200,9 @@ class _Share:
 
     def _read(self, path: str) -> Iterator[Any]:
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         dictionaries = [column.name for column in self.columns if pa.types.is_dictionary(column.type)]
-        with pq.ParquetFile(path, read_dictionary=dictionaries, pre_buffer=False) as file:
+        with opened(path, read_dictionary=dictionaries, pre_buffer=False) as file:
             for batch in file.iter_batches(batch_size=_ROWS, use_threads=self.alone):
                 if batch.num_rows:
                     yield fit(batch, self.columns)

@@ -248,10 +248,18 @@ class LakeTable(KeyRanges):
         where: str | None = None,
         as_of: str | None = None,
         overwrite: bool = False,
+        dry_run: bool = False,
     ) -> Receipt:
         """Writes the rows, or those for which `where` holds, as Parquet or CSV files into a folder of their own."""
         return export.export_table(
-            self._context, self.name, str(folder), format=format, where=where, as_of=as_of, overwrite=overwrite
+            self._context,
+            self.name,
+            str(folder),
+            format=format,
+            where=where,
+            as_of=as_of,
+            overwrite=overwrite,
+            dry_run=dry_run,
         )
 
     def ingest(

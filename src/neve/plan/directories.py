@@ -67,6 +67,13 @@ class Dataset:
                 found[footer.path] = lacking
         return found
 
+    def told(self) -> dict[str, dict[str, str | None]]:
+        """What folders tell of the partition columns that a file does not hold inside, by path."""
+        return {
+            path: {key: self.groups[path][self.keys.index(key)] for key in keys}
+            for path, keys in self.lacking().items()
+        }
+
     def only(self, paths: Sequence[str]) -> Dataset:
         wanted = set(paths)
         footers = tuple(footer for footer in self.footers if footer.path in wanted)
@@ -235,10 +242,8 @@ def _is_candidate(file: Footer, rules: CompactionRules) -> bool:
 
 def _pack(folder: str, files: Sequence[Footer], rules: CompactionRules) -> list[Bin]:
     if rules.target_file_count is not None:
-        if len(files) <= rules.target_file_count:
-            return []
-        limit = -(-sum(file.bytes for file in files) // rules.target_file_count)
-        packs = _even(files, rules.target_file_count, limit)
+        count = min(rules.target_file_count, len(files))  # as many files as there are may still be sorted
+        packs = _even(files, count, -(-sum(file.bytes for file in files) // count))
     else:
         packs = first_fit(files, rules.target_bytes)
     return [

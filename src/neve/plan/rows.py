@@ -34,6 +34,8 @@ def find_name(known_names: Sequence[str], name: str, *, where: str) -> str:
 
 def find_names(known_names: Sequence[str], names: Sequence[str], *, where: str, what: str) -> tuple[str, ...]:
     """Several columns as they are written, none of them twice."""
+    if isinstance(names, str):
+        raise InvalidInput(f"{what} is a list of columns, not one text", hint=f'["{names}"]')
     found = tuple(find_name(known_names, name, where=where) for name in names)
     if len(set(found)) < len(found):
         raise InvalidInput(f"{what} names a column twice: {', '.join(found)}")

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -25,6 +25,7 @@ from neve.plan.adopt import Doubt
 from neve.plan.directories import Dataset, agrees, describe, disagreements, refuse_disagreement
 from neve.plan.folders import partition_keys
 from neve.services.context import Context
+from neve.services.directory_owners import refuse_tables
 from neve.services.lakes import locate_lake
 from neve.services.runs import Progress, recorded
 
@@ -56,6 +57,16 @@ class Workplace:
             return found
         context = self.context or _context_here(self.tell) or _scratch_context(self.tell)
         return context.session.spark
+
+    @contextmanager
+    def lake(self) -> Iterator[Context | None]:
+        """The lake that the folder belongs to, or else the one that we are in, if any."""
+        context = self.context or _context_here(self.tell)
+        try:
+            yield context
+        finally:
+            if context is not None and context is not self.context:
+                context.close()
 
 
 def workplace_for(
@@ -102,6 +113,18 @@ def open_parquet(location: str | Path, *, create: bool = False) -> Directory:
     return open_directory(location, create=create)
 
 
+def open_to_change(work: Workplace, location: str, *, create: bool = False) -> Directory:
+    """A local folder of Parquet files that no table counts on.
+
+    Raises:
+        Refused: the files belong to a table.
+    """
+    check_local(location)
+    with work.lake() as context:
+        refuse_tables(location, context)
+    return open_directory(location, create=create)
+
+
 def check_local(location: str | Path) -> None:
     """
     Raises:
@@ -112,6 +135,23 @@ def check_local(location: str | Path) -> None:
             f"{location}: plain folders are changed on local disks only",
             hint="make it a directory table, which may lie on S3 (docs/directories.md), or copy it to a local disk",
         )
+
+
+@contextmanager
+def gone_if_refused(folder: str) -> Iterator[None]:
+    """A folder that is made for a change goes again when that fails."""
+    is_new = not Path(folder).expanduser().exists()
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            remove_if_empty(folder)
+        raise
+
+
+def remove_if_empty(folder: str) -> None:
+    with suppress(OSError):
+        Path(folder).expanduser().rmdir()
 
 
 def read_dataset(directory: Directory, files: Sequence[DataFile], *, constants: Sequence[str] = ()) -> Dataset:

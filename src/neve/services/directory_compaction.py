@@ -22,7 +22,15 @@ from neve.model.progress import progress_line
 from neve.plan.directories import Bin, CompactionRules, Dataset, plan_bins, prune
 from neve.plan.measures import size_classes
 from neve.plan.rows import sort_fields
-from neve.services.directories import Workplace, check_codec, open_parquet, read_dataset, recorded_run, trusted_dataset
+from neve.services.directories import (
+    Workplace,
+    check_codec,
+    open_parquet,
+    open_to_change,
+    read_dataset,
+    recorded_run,
+    trusted_dataset,
+)
 from neve.services.directory_copies import can_copy_files, copy_files
 from neve.services.directory_rows import changing
 
@@ -67,7 +75,7 @@ class _Made:
 def compact_files(work: Workplace, location: str, request: CompactRequest) -> CompactStats:
     """Merges small files within their partitions; every row stays, and in its partition."""
     rules, codec, started = request.rules(), check_codec(request.compression), work.clock()
-    directory = open_parquet(location)
+    directory = open_to_change(work, location)
     plan = {"min_file_count": request.min_file_count, "target_mb": request.target_file_size_mb}
     with recorded_run(work, "parquet compact", location, plan=plan, dry_run=request.dry_run) as run:
         with changing(directory, run.run_id, dry_run=request.dry_run) as (files, change):
@@ -132,7 +140,8 @@ def _make(
             work.tell(progress_line("copying row groups", done, total, seconds=time.monotonic() - began, bytes=True))
     if copied:
         work.tell(f"copying row groups: {time.monotonic() - began:.0f} s")
-    others = [item for item in bins if item not in set(copied)]
+    done_already = set(copied)
+    others = [item for item in bins if item not in done_already]
     if others:
         made.files += _encode(work, dataset, others, change, codec=codec, order=order, verify=verify)
     return made

@@ -11,14 +11,16 @@ from neve.errors import CheckFailed
 from neve.model.copying import CopyOptions
 from neve.plan.copying import MIN_ROW_GROUP_BYTES, can_copy
 
+_WORDS = {"none": "UNCOMPRESSED", "lz4": "LZ4_RAW"}
+"""Codecs that Parquet calls otherwise than pyarrow; its own LZ4 is an older one, which is not written any more."""
+
 
 def can_copy_files(location: str, files: Sequence[str], *, codec: str, most_rows: int | None = None) -> bool:
     """Whether row groups can be moved as they are, and are worth keeping: large, of this codec, none of more rows."""
     from neve.files.copier import LocalSource, inspect
 
-    wanted = "UNCOMPRESSED" if codec == "none" else codec.upper()
-    with ExitStack() as stack:
-        shapes = [inspect(stack.enter_context(LocalSource(f"{location}/{path}"))) for path in files]
+    wanted = _WORDS.get(codec, codec.upper())
+    shapes = [inspect(LocalSource(f"{location}/{path}")) for path in files]
     groups = [group for shape in shapes for group in shape.row_groups if group.rows]
     codecs = {codec for shape in shapes for per_column in shape.codecs for codec in per_column}
     return (

@@ -11,7 +11,6 @@ from pydantic import JsonValue
 
 from neve.directory import Change, Directory
 from neve.directory.backups import Backups
-from neve.directory.journal import JOURNAL
 from neve.errors import ColumnNotFound, JobFailed, NotFound
 from neve.model.commands import neve
 from neve.model.directories import Outline, RowStats
@@ -22,6 +21,7 @@ from neve.services.directories import (
     check_codec,
     find_disagreements,
     open_parquet,
+    open_to_change,
     read_dataset,
     recorded_run,
     trusted_dataset,
@@ -149,7 +149,7 @@ def repair_rows(work: Workplace, location: str, *, how: How) -> RowStats:
 
 def restore_backup(work: Workplace, location: str, backup_id: str, *, how: How) -> RowStats:
     """Takes a change back: the very files that it replaced return."""
-    directory = open_parquet(location)
+    directory = open_to_change(work, location)
     backups = Backups(directory, how.backup_dir)
     backup = backups.find(backup_id)
     with recorded_run(work, "parquet restore", location, plan={"backup": backup.run_id}, dry_run=how.dry_run) as run:
@@ -211,36 +211,31 @@ def change_rows(
     from neve.engine.tracking import tracked
 
     codec = check_codec(how.compression)
-    directory = open_parquet(location, create=create and not how.dry_run)
+    directory = open_to_change(work, location, create=create and not how.dry_run)
     backups = Backups(directory, how.backup_dir)
     with recorded_run(work, action, directory.location, plan=plan, dry_run=how.dry_run) as run:
-        try:
-            with changing(directory, run.run_id, dry_run=how.dry_run) as (files, change):
-                dataset = (trusted_dataset if trust else read_dataset)(directory, files)
-                with tracked(work.tell, "looking for rows" if change is None else "changing rows"):
-                    prepared = _prepared(prepare, dataset)
-                    stats = _carry_out(prepared, change, codec=codec)
-                if change is not None and (change.published or stats.files_deleted):
-                    stats = stats.model_copy(update={"run_id": run.run_id})
-                    if how.create_backup:
-                        replaced = [file.path for file in files if file.path in change.leaving]
-                        backups.make(change, action=action, replaced=replaced, now=work.clock())
-                        elsewhere = () if how.backup_dir is None else ("--backup-dir", str(backups.place))
-                        undo = neve("parquet", "restore", directory.location, run.run_id, *elsewhere)
-                        stats = stats.model_copy(update={"backup": run.run_id, "undo": undo})
-        except BaseException:
-            if not directory.storage.exists(JOURNAL):
-                backups.discard(run.run_id)
-            raise
+        with changing(directory, run.run_id, dry_run=how.dry_run) as (files, change):
+            dataset = (trusted_dataset if trust else read_dataset)(directory, files)
+            with tracked(work.tell, "looking for rows" if change is None else "changing rows"):
+                prepared = _prepared(prepare, dataset, create=create)
+                stats = _carry_out(prepared, change, codec=codec)
+            if change is not None and (change.published or stats.files_deleted):
+                stats = stats.model_copy(update={"run_id": run.run_id})
+                if how.create_backup:
+                    replaced = [file.path for file in files if file.path in change.leaving]
+                    backups.make(change, action=action, replaced=replaced, now=work.clock())
+                    elsewhere = () if how.backup_dir is None else ("--backup-dir", str(backups.place))
+                    undo = neve("parquet", "restore", directory.location, run.run_id, *elsewhere)
+                    stats = stats.model_copy(update={"backup": run.run_id, "undo": undo})
         run.details, run.undo = stats.model_dump(mode="json"), stats.undo
     return stats
 
 
-def _prepared(prepare: Callable[[Dataset], Prepared], dataset: Dataset) -> Prepared:
+def _prepared(prepare: Callable[[Dataset], Prepared], dataset: Dataset, *, create: bool) -> Prepared:
     try:
         return prepare(dataset)
     except ColumnNotFound as exc:
-        if dataset.footers:
+        if dataset.footers or create:
             raise
         raise NotFound(f"{dataset.location} holds no Parquet files, and so no column") from exc
 

@@ -12,7 +12,7 @@ from neve.model.directories import RowStats
 from neve.model.names import shown
 from neve.plan.directories import Dataset, Group
 from neve.plan.rows import NEW_ROWS, UpsertColumns, check_on_duplicate, find_names, sort_fields, upsert_columns
-from neve.services.directories import Workplace
+from neve.services.directories import Workplace, gone_if_refused
 from neve.services.directory_rows import How, Prepared, change_rows
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def upsert_rows(
             return _prepared(session, frame, target, columns, ordered=ordered, on_duplicate=on_duplicate, order=order)
 
         plan: dict[str, Any] = {"keys": list(key_cols), "update": None if update_cols is None else list(update_cols)}
-        return change_rows(work, location, "parquet upsert", prepare, how=how, plan=plan, create=True)
+        with gone_if_refused(location):
+            return change_rows(work, location, "parquet upsert", prepare, how=how, plan=plan, create=True)
 
 
 def _prepared(

@@ -39,12 +39,13 @@ def export_table(
     where: str | None = None,
     as_of: str | None = None,
     overwrite: bool = False,
+    dry_run: bool = False,
 ) -> Receipt:
     """Writes a table's rows beside the folder, then moves them into place as one.
 
     Parquet keeps every type. CSV (RFC 4180, with a header, UTC times) tells NULL, which is nothing, from the empty
     string, which is ""; binary is hexadecimal, and nested columns are refused. `overwrite` replaces an earlier export
-    and nothing else.
+    and nothing else. A dry run makes every check, counts, and writes nothing.
 
     Raises:
         NotEmpty: the folder holds something.
@@ -65,6 +66,9 @@ def export_table(
     asked: dict[str, JsonValue] = {"folder": target, "format": format, "where": where}
     if snapshot is not None:
         asked["snapshot"] = snapshot.id
+    if dry_run:
+        details: dict[str, JsonValue] = {**asked, "rows": frame.count()}
+        return Receipt(run_id=None, action="export", table=str(name), dry_run=True, details=details)
     read = {} if snapshot is None else {name: [snapshot.id]}
     with recorded(context, "export", name, plan=asked) as run, reading(context, read, purpose="export"):
         run.details = {**asked, **_write(context, frame, target, run, format=format, overwrite=overwrite)}

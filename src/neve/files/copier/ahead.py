@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from neve.files.copier.ends import LocalSource, MemorySource, Source
+from neve.files.copier.ends import LocalSource, MemorySource, Source, rest
 
 _SMALL = 16 << 20
 _BUDGET = 32 << 20
@@ -16,18 +16,21 @@ _AT_ONCE = 16
 def brought_near(sources: Sequence[Source]) -> Generator[Source]:
     """Each source in turn; a far one of up to 16 MB comes as bytes, read in one request ahead of its turn.
 
-    About 32 MB are held or under way at a time. Local and large sources come as they are.
+    About 32 MB are held or under way at a time. Local and large sources come as they are; local ones are closed after
+    their turn.
     """
     if not any(_is_far_and_small(source) for source in sources):
-        yield from sources
+        for source in sources:
+            yield source
+            rest(source)
         return
     waiting: deque[tuple[Source, Future[Source]]] = deque()
-    rest = deque(sources)
+    coming = deque(sources)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         try:
-            while rest or waiting:
-                while rest and (not waiting or _has_room(waiting, rest[0])):
-                    source = rest.popleft()
+            while coming or waiting:
+                while coming and (not waiting or _has_room(waiting, coming[0])):
+                    source = coming.popleft()
                     waiting.append((source, pool.submit(_near, source)))
                 yield waiting.popleft()[1].result()
         finally:

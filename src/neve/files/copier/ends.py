@@ -55,17 +55,35 @@ class Target(Protocol):
 
 
 class LocalSource:
-    """A file of this machine, read without moving a cursor: many threads may share it."""
+    """A file of this machine, read by one thread at a time.
+
+    It is opened when it is first read, and anew when it is read once it was closed: a process may have few files open.
+    """
 
     def __init__(self, path: Path | str) -> None:
         self.name = str(path)
+        self._fd = -1
+        with self._told():
+            self._seen = Path(path).stat()
+        self.size = self._seen.st_size
+
+    @property
+    def fd(self) -> int:
+        if self._fd < 0:
+            with self._told():
+                self._fd = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC)
+            if not os.path.samestat(os.fstat(self._fd), self._seen):
+                raise StorageError(f"{self.name} was replaced while it was read")
+        return self._fd
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
         try:
-            self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            yield
         except FileNotFoundError as exc:
             raise NotFound(f"no file {self.name}") from exc
         except OSError as exc:
             raise StorageError(f"cannot open {self.name}: {exc.strerror}") from exc
-        self.size = os.fstat(self.fd).st_size
 
     def read_at(self, offset: int, length: int) -> bytes:
         parts, missing = [], length
@@ -82,15 +100,21 @@ class LocalSource:
         return self.name
 
     def close(self) -> None:
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def rest(source: Source) -> None:
+    """Until its turn comes, a local file need not be open."""
+    if isinstance(source, LocalSource):
+        source.close()
 
 
 class ArrowSource:

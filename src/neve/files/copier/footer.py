@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from neve.files.copier.elements import read_schema, text_of
-from neve.files.copier.ends import Source
+from neve.files.copier.ends import Source, rest
 from neve.files.copier.metadata import settled
 from neve.files.copier.thrift import Malformed, Struct, read_struct
 from neve.files.copier.transfer import Range
@@ -62,7 +62,7 @@ def inspect(source: Source) -> FileShape:
 
 
 def read_footer(source: Source) -> Footer:
-    """As `inspect`, with what a copy needs."""
+    """As `inspect`, with what a copy needs. The source rests after: of many, a copy opens one at a time."""
     try:
         data = _footer_bytes(source)
         tree, end = read_struct(data, nest=FILE_NEST)
@@ -75,6 +75,8 @@ def read_footer(source: Source) -> Footer:
         problem = Reason(code=exc.code, detail=f"{source.name}: {exc}")
     except Malformed as exc:
         problem = Reason(code="corrupt", detail=f"{source.name}: its footer is damaged: {exc}")
+    finally:
+        rest(source)
     encrypted = problem.code == "encrypted"
     return Footer(FileShape(path=source.name, bytes=source.size, encrypted=encrypted, problem=problem), None)
 

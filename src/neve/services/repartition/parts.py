@@ -18,7 +18,7 @@ from neve.plan.rows import find_names, sort_fields
 from neve.services.directories import Workplace, check_codec
 from neve.services.directory_copies import can_copy_files, copy_files
 from neve.services.repartition.request import RepartitionRequest
-from neve.services.repartition.resuming import NOTE, check_target, note_of, start_over
+from neve.services.repartition.resuming import NOTE, Begun, check_target, note_of, start_over
 
 if TYPE_CHECKING:
     from neve.engine.parquet_tasks import Sink, WrittenFile
@@ -28,6 +28,9 @@ _MIB = 1024 * 1024
 
 @dataclass(slots=True)
 class Tally:
+    """`run_id` is the run that began: whoever goes on writes in its name, so that one undo takes all back."""
+
+    run_id: str
     files_read: int = 0
     files_written: int = 0
     rows: int = 0
@@ -49,11 +52,12 @@ def write_all(work: Workplace, request: RepartitionRequest, dataset: Dataset, ta
     from neve.engine.parquet_tasks import Sink
     from neve.engine.repartition import check_count
 
-    done = check_target(request, dataset)
-    if done and not request.resume:
+    begun = check_target(request, dataset)
+    if begun and not request.resume:
         start_over(target, run_id)
-        done = 0
-    tally = Tally(resumed=done > 0)
+        begun = None
+    done, run_id = (0, run_id) if begun is None else (begun.done, begun.run_id)
+    tally = Tally(run_id, resumed=done > 0)
     parts = list(_parts(dataset, request.chunk_mb * _MIB))
     codec = check_codec(request.compression)
     for number, part in enumerate(parts):
@@ -78,7 +82,7 @@ def write_all(work: Workplace, request: RepartitionRequest, dataset: Dataset, ta
                 folder = new.folder(group_of(file.group))
                 change.publish(file.address, f"{folder}/part-{run_id}-{number}-{index}.parquet".lstrip("/"))
             ends = number == len(parts) - 1 and not (request.swap_with_source or request.delete_source)
-            change.note(NOTE, None if ends else note_of(request, dataset, number + 1))
+            change.note(NOTE, None if ends else note_of(request, dataset, Begun(number + 1, run_id)))
         tally.files_written += len(files)
     return tally
 
@@ -139,13 +143,13 @@ def _split(
 
     size = sum(footer.bytes for footer in part.footers)
     threads = split_threads(sample_groups(part, new.keys), cores=os.cpu_count() or 1, bytes=size)
-    if not threads or (columns := columns_of(part)) is None:
+    if not threads:
         return None
     meter = _Meter(work.tell, what, size)
     try:
         files = split_files(
             part,
-            columns,
+            columns_of(part),
             new.keys,
             sink,
             threads=threads,
@@ -196,10 +200,12 @@ class _Meter:
 def _parts(dataset: Dataset, size: int) -> Iterator[Dataset]:
     """Source files in the order of their names, in parts of about so many bytes."""
     chosen: list[Footer] = []
+    held = 0
     for footer in dataset.footers:
         chosen.append(footer)
-        if sum(each.bytes for each in chosen) >= size:
+        held += footer.bytes
+        if held >= size:
             yield dataset.only([each.path for each in chosen])
-            chosen = []
+            chosen, held = [], 0
     if chosen:
         yield dataset.only([each.path for each in chosen])

@@ -16,7 +16,16 @@ from neve.errors import StalePlan
 from neve.model.commands import neve
 from neve.model.directories import RepartitionStats, SizeEstimate
 from neve.plan.directories import Dataset, Group
-from neve.services.directories import Workplace, check_codec, open_parquet, read_dataset, recorded_run
+from neve.services.directories import (
+    Workplace,
+    check_codec,
+    gone_if_refused,
+    open_parquet,
+    open_to_change,
+    read_dataset,
+    recorded_run,
+    remove_if_empty,
+)
 from neve.services.repartition.parts import target_of, write_all
 from neve.services.repartition.request import RepartitionRequest
 from neve.services.repartition.resuming import check_target, forget
@@ -65,7 +74,8 @@ def repartition(work: Workplace, request: RepartitionRequest) -> RepartitionStat
     request.check()
     check_codec(request.compression)
     started = work.clock()
-    source = open_parquet(request.source)
+    takes = request.swap_with_source or request.delete_source
+    source = open_to_change(work, request.source) if takes else open_parquet(request.source)
     plan: dict[str, JsonValue] = {"target": request.target, "columns": list(request.columns)}
     with recorded_run(work, "parquet repartition", request.source, plan=plan, dry_run=request.dry_run) as run:
         old = _Old(source, _stamps(source))
@@ -73,14 +83,9 @@ def repartition(work: Workplace, request: RepartitionRequest) -> RepartitionStat
         if request.dry_run:
             check_target(request, dataset)
             return _preview(work, request, dataset).model_copy(update={"start_time": started, "end_time": work.clock()})
-        is_new = not Path(request.target).exists()
-        target = open_parquet(request.target, create=True)
-        try:
+        with gone_if_refused(request.target):
+            target = open_to_change(work, request.target, create=True)
             tally = write_all(work, request, dataset, target, run.run_id)
-        except BaseException:
-            if is_new:
-                _remove_if_empty(request.target)
-            raise
         new = read_dataset(target, target.files())
         stats = RepartitionStats(
             run_id=run.run_id,
@@ -95,7 +100,7 @@ def repartition(work: Workplace, request: RepartitionRequest) -> RepartitionStat
             validated=request.validate,
             start_time=started,
         )
-        stats = stats.model_copy(update=_finish(work, request, old, new, run_id=run.run_id))
+        stats = stats.model_copy(update=_finish(work, request, old, new, run_id=tally.run_id))
         stats = stats.model_copy(update={"end_time": work.clock()})
         run.details, run.undo = stats.model_dump(mode="json"), stats.undo
     return stats
@@ -119,9 +124,9 @@ def _partitions(work: Workplace, request: RepartitionRequest, dataset: Dataset) 
     """The rows of each new partition: from the key columns alone, unless Spark has to make them."""
     from neve.engine.parquet_files import work_session
     from neve.engine.repartition import count_partitions, target_dataset, transformed_rows
-    from neve.engine.splitting import columns_of, count_groups
+    from neve.engine.splitting import count_groups
 
-    if request.transform is None and not dataset.lacking() and columns_of(dataset) is not None:
+    if request.transform is None and not dataset.lacking():
         return count_groups(dataset, target_of(request, dataset).keys)
     rows = transformed_rows(work_session(work.spark, dataset), dataset, request.transform)
     return count_partitions(rows, target_dataset(rows, request.target, request.columns).keys)
@@ -136,7 +141,7 @@ def _finish(work: Workplace, request: RepartitionRequest, old: _Old, new: Datase
             old.check()
             for path in old.stamps:
                 change.remove(path)
-        _remove_if_empty(request.source)
+        remove_if_empty(request.source)
         forget(open_parquet(request.target), run_id)
     return {}
 
@@ -155,14 +160,7 @@ def _swap(work: Workplace, request: RepartitionRequest, old: _Old, new: Dataset,
         if not request.delete_source:
             backups.make(change, action="parquet repartition", replaced=list(old.stamps), now=work.clock())
     forget(open_parquet(request.target), run_id, [footer.path for footer in new.footers])
-    _remove_if_empty(request.target)
+    remove_if_empty(request.target)
     if request.delete_source:
         return {}
     return {"backup": run_id, "undo": neve("parquet", "restore", request.source, run_id)}
-
-
-def _remove_if_empty(folder: str) -> None:
-    try:
-        Path(folder).rmdir()
-    except OSError:
-        return
