@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from tests.lake.lakes import append, facts, make
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.typedef import Record
+from tests.lake.lakes import append, current, facts, make
 from tests.lake.test_expire import rows
 
-from neve.errors import CommitConflict
+from neve.engine.errors import from_java
+from neve.engine.rewrites import Swap
+from neve.errors import CommitConflict, CommitUnknown
 from neve.lake import Lake
+from neve.model.names import TableName
 from neve.services.leases import leased
 from neve.services.rewrites.carrying import ATTEMPTS
 from neve.services.rewrites.work import Rewriting
@@ -38,3 +44,52 @@ def test_it_gives_up_after_five_times_and_leaves_everything_to_the_others(
     assert (run.state, run.error_code) == ("failed", CommitConflict.code)
     with leased(lake._context, "compaction of default.t"):
         pass
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_an_answer_that_was_lost_costs_no_file(lake: Lake, monkeypatch: pytest.MonkeyPatch, made: bool) -> None:
+    """The commit that was made counts; where nobody can tell, as it may still be on its way, its files stay."""
+    make(lake)
+    for number in range(4):
+        append(lake, "t", [{"id": number, "v": "x"}])
+
+    class Losing:
+        def commit(self, swaps: Sequence[Swap], _: object, summary: Mapping[str, str], **__: object) -> int:
+            if made:
+                _swap(lake, "t", swaps, summary)
+            raise from_java(": org.apache.iceberg.exceptions.CommitStateUnknownException: the line went dead")
+
+    monkeypatch.setattr(Rewriting, "_rewrite", Losing())
+    if made:
+        done = lake.table("t").compact()
+        assert (done.compacted, done.files_after, done.commits, done.conflicts) == (True, 1, 1, 0)
+        assert done.snapshot_after == current(lake, "t")
+    else:
+        with pytest.raises(CommitUnknown, match="went dead"):
+            lake.table("t").compact()
+    assert sorted(rows(lake)) == [0, 1, 2, 3]
+    assert len(list(Path(facts(lake, "t").location).rglob("*-neve.parquet"))) == 1
+
+
+def _swap(lake: Lake, name: str, swaps: Sequence[Swap], summary: Mapping[str, str]) -> None:
+    """Commits as Iceberg would, by PyIceberg."""
+    table = lake._context.catalog._backend.open_table(TableName.parse(name))
+    with table.transaction() as change, change.update_snapshot(dict(summary)).overwrite() as update:
+        snapshot = table.current_snapshot()
+        assert snapshot is not None
+        for manifest in snapshot.manifests(table.io):
+            for entry in manifest.fetch_manifest_entry(table.io):
+                update.delete_data_file(entry.data_file)
+        for swap in swaps:
+            file = swap.new.file
+            update.append_data_file(
+                DataFile.from_args(
+                    content=DataFileContent.DATA,
+                    file_path=file.path,
+                    file_format=FileFormat.PARQUET,
+                    partition=Record(),
+                    record_count=file.rows,
+                    file_size_in_bytes=file.bytes,
+                    spec_id=file.spec_id,
+                )
+            )

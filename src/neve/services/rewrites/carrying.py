@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from neve.errors import CommitConflict
+from neve.errors import CommitConflict, CommitUnknown
 from neve.model.ingest import is_hidden
 from neve.model.ranges import RANGE
 from neve.model.rewrites import Group
@@ -105,11 +105,27 @@ def _rewrite(context: Context, look: Look, groups: Sequence[Group], done: Done, 
                 changed = _changed(context, look)
                 if not work.drop(changed):
                     work.drop(lambda _: True)
+            except CommitUnknown:
+                snapshot = _made(context, look, summary)
+                if snapshot is None:
+                    raise
+                done.commits.append(snapshot)
+                break
         done.groups += [made.group for made in work.made]
         done.files_written += sum(made.files for made in work.made)
         done.bytes_written += sum(made.bytes for made in work.made)
         done.rows_deleted += sum(made.group.rows - made.rows for made in work.made)
         return len(groups) - len(work.made)
+
+
+def _made(context: Context, look: Look, summary: Mapping[str, str]) -> int | None:
+    """The snapshot that carries our summary: the commit was made, and its answer lost."""
+    ours = (
+        step.id
+        for step in context.catalog.facts(look.request.table).ancestors()
+        if all(step.summary.get(key) == value for key, value in summary.items())
+    )
+    return next(ours, None)
 
 
 def _changed(context: Context, look: Look) -> Callable[[Group], bool]:
