@@ -41,9 +41,14 @@ def ask_to_compact(table: TableName, *, dry_run: bool = False, **how: Unpack[Com
 
 def refuse_for_periods(how: CompactOptions) -> None:
     """A period is compacted whole, to the table's own size of files."""
-    given = [name.replace("_", "-") for name, value in how.items() if value not in (None, False, "binpack", [], (), {})]
+    given = [name.replace("_", "-") for name, value in how.items() if not _says_nothing(value)]
     if given:
         raise InvalidInput(f"--{given[0]} is not for a --period", hint="leave out one of them")
+
+
+def _says_nothing(value: object) -> bool:
+    """0 is a number, and so it says something."""
+    return value is None or value is False or value in ("binpack", [], (), {})
 
 
 def compact_all(context: Context, *, dry_run: bool = False, **how: Unpack[CompactOptions]) -> Iterator[RewriteReceipt]:
