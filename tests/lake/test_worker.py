@@ -592,6 +592,26 @@ def test_metrics_are_prometheus_text_in_a_file_that_is_always_whole(lake: Lake, 
     assert [path.name for path in tmp_path.iterdir() if "prom" in path.name] == ["neve.prom"]
 
 
+def test_a_file_of_metrics_keeps_no_table_from_its_turn(
+    lake: Lake, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a table that cannot be told of, nor a disk that is full."""
+    table_with(lake, "d", moved=True)
+    file = lake.root / "told.yaml"
+    file.write_text("name: told\ncolumns: {id: bigint}\n")
+    lake.tables.create(str(file))
+    file.unlink()
+    clock.go(10 * MINUTE)
+    deed(monkeypatch, lambda hands, job: hands.tell(Done(table=job.table, state="succeeded")))
+    said: list[Event] = []
+    (tmp_path / "taken" / "x").mkdir(parents=True)
+    full = lake.worker(metrics_file=tmp_path / "taken", log=said.append)
+    assert states(full.tick()) == {"default.d": "succeeded"}
+    assert {event.fields["error_type"] for event in said if event.name == "look_untold"} == {"storage"}
+    lake.worker(metrics_file=tmp_path / "neve.prom", log=said.append).tick()
+    assert 'neve_table_files{table="default.s"} 2' in (tmp_path / "neve.prom").read_text()
+
+
 def test_the_log_is_json_lines_with_ids(lake: Lake, cli: Cli, clock: Clock) -> None:
     declare(lake, "bad", "SELECT id, v FROM gone", "gone")
     said = cli("worker", "--once", "--log-format", "json", "-o", "jsonl")

@@ -122,12 +122,12 @@ class Worker:
         """What to do now; a lake that cannot be read is waited for, unless this is the only look."""
         try:
             self._known = gather(self._context, now, self._memory, kinds=JOBS)
-            self._options.on_look(self._context, self._known, now)
         except NeveError as exc:
             if not patient:
                 raise
             self._log("look_failed", level="error", error_type=exc.code, detail=exc.message)
             return Agenda(ready=(), waiting=(), wake_at=None)
+        self._tell_of_look(self._known, now)
         for problem in self._memory.landing.problems:
             detail = problem.reason.detail if problem.reason else ""
             self._log("file_refused", level="warning", table=problem.table, detail=detail)
@@ -135,6 +135,13 @@ class Worker:
         names = chosen(self._known.facts, self._options.tables)
         self._alarm.look(self._known.facts, now, only=names)
         return plan_agenda(self._known.facts, now, only=names, in_full=False)
+
+    def _tell_of_look(self, known: Known, now: datetime) -> None:
+        """Who hears of looks, such as a file of metrics on a full disk, keeps nothing from its turn."""
+        try:
+            self._options.on_look(self._context, known, now)
+        except NeveError as exc:
+            self._log("look_untold", level="error", error_type=exc.code, detail=exc.message)
 
     def _is_waiting(self, agenda: Agenda, tried: set[tuple[str, str]]) -> bool:
         """Whether one more look may find something: a file that may be complete by then, or a job not tried yet."""
