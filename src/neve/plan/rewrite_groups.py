@@ -253,7 +253,7 @@ def _within_budget(groups: Sequence[Group], left: Sequence[LeftAlone], rules: Re
     for group in groups:
         taken = group.files[:room] if len(group.files) > room else group.files
         over = group.files[len(taken) :]
-        if len(taken) < 2 and over:
+        if over and (len(taken) < 2 or rules.strategy in SORTED):  # half a partition in order is in none
             taken, over = (), group.files
         if taken:
             kept.append(replace(group, files=taken))

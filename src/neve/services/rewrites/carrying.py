@@ -17,7 +17,7 @@ from neve.plan.rewrite_groups import cut_by_bytes
 from neve.plan.rewrites import SORTED, candidates
 from neve.services.context import Context
 from neve.services.look import RUN_ID
-from neve.services.rewrites.looking import ORDERED, Look
+from neve.services.rewrites.looking import Look
 from neve.services.rewrites.receipts import Done
 from neve.services.rewrites.work import Rewriting
 from neve.services.runs import Progress
@@ -92,9 +92,7 @@ def _drop_dangling(context: Context, look: Look, done: Done) -> None:
 
 def _rewrite(context: Context, look: Look, groups: Sequence[Group], done: Done, run: Progress) -> int:
     """Rewrites and commits some groups; how many lost to a writer. Those are as they were."""
-    summary = {RUN_ID: run.run_id, PART: str(len(done.commits))}
-    if look.rules.strategy in SORTED and look.rules.only is None and len(groups) == len(look.plan.groups):
-        summary[ORDERED] = look.order_label
+    summary = {RUN_ID: run.run_id, PART: str(len(done.commits)), **look.order_summary(groups)}
     with Rewriting(context, look.writing, look.rules, _order(look, context.clock()), look.shapes) as work:
         work.make(groups)
         while work.made:
