@@ -337,12 +337,15 @@ def test_a_sort_takes_no_half_of_a_partition() -> None:
     assert why(found) == {"max_files": 5}
 
 
-def test_partitions_that_are_written_to_are_left_where_work_is_long() -> None:
-    rules = replace(RULES, quiet_since=7)
+def test_partitions_whose_rows_change_are_left_where_work_is_long() -> None:
+    rules = replace(RULES, heat=frozenset({8, 9}))
     slow = [deleted(file(100, added=7), 90), deleted(file(100, "b", added=3), 90)]
     found = plan([*slow, *(file(8, "c", added=9) for _ in range(3))], rules)
     assert {group.partition for group in found.groups} == {"p=b", "p=c"}, "a copy is done before the next writer comes"
     assert why(found) == {"hot": 1}
+    came = [deleted(file(100, "d", added=3), 90), file(8, "d", added=10), file(8, "d", added=10)]
+    found = plan(came, replace(rules, strategy="sort"))
+    assert [len(group.files) for group in found.groups] == [3], "rows that only come are no heat"
 
 
 # --------------------------------------------------------------------------------------------------------------- budget

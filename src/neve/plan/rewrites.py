@@ -37,7 +37,8 @@ class RewriteRules:
 
     `codecs` are those that files may be packed with, any where it is empty.
     `sorted_from` says of each commit that sorted as is asked for now, by its sequence number, at which one it looked.
-    A partition that was written to after `quiet_since` is left to its writer, unless a copy is quick enough.
+    `heat` are the commits that took rows away just now: what they touched is left to its writer, unless a copy is quick
+    enough.
     With `by_key`, rows go to the ranges of their keys and are sorted there, by Spark.
     With `unite`, a partition keeps one small file at most: files that are not alike go together, by Spark.
     """
@@ -50,7 +51,7 @@ class RewriteRules:
     force: bool = False
     codecs: frozenset[str] = frozenset()
     sorted_from: Mapping[int, int] = field(default_factory=dict)
-    quiet_since: int | None = None
+    heat: frozenset[int] = frozenset()
     only: frozenset[str] | None = None
     by_key: bool = False
     unite: bool = False

@@ -32,7 +32,7 @@ _LEAST_FILES, _LEAST_BYTES = 2, 1_000_000
 class RewriteRequest:
     """What was asked for; what is None comes from the table or the settings.
 
-    `quiet` leaves partitions alone that were written to so shortly ago, where a job on them would take long.
+    `quiet` leaves partitions alone whose rows were changed so shortly ago, where a job on them would take long.
     """
 
     table: TableName
@@ -132,7 +132,7 @@ def _rules(context: Context, request: RewriteRequest, files: TableFiles, writing
         force=request.force,
         codecs=writing.codecs,
         sorted_from=_sorted_from(request, files),
-        quiet_since=_quiet_since(context, request, files),
+        heat=_heat(context, request, files),
         only=_only(context, request, files),
         by_key=keys_of(files.facts) is not None,
     )
@@ -212,9 +212,10 @@ def _check_partition(request: RewriteRequest, files: TableFiles) -> None:
             raise InvalidInput(f"{request.table} has no partition field {name}", hint=known)
 
 
-def _quiet_since(context: Context, request: RewriteRequest, files: TableFiles) -> int | None:
-    """The newest commit that is old enough to be followed by a long job."""
+def _heat(context: Context, request: RewriteRequest, files: TableFiles) -> frozenset[int]:
+    """The commits that changed rows and are too young to be followed by a long job. Format 1 does not number them."""
     if request.quiet is None:
-        return None
+        return frozenset()
     until = context.clock() - request.quiet
-    return max((step.sequence_number for step in files.facts.ancestors() if step.at <= until), default=-1)
+    young = (step for step in files.facts.ancestors() if step.at > until and step.operation in ("delete", "overwrite"))
+    return frozenset(step.sequence_number for step in young if step.sequence_number)

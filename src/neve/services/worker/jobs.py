@@ -31,7 +31,7 @@ from neve.services.worker.landing import KIND as LANDING
 from neve.services.worker.landing import Landing
 
 QUIET = timedelta(minutes=1)
-"""A partition that was written to in this time is not rewritten by a job that takes long."""
+"""A partition whose rows were changed in this time is not rewritten by a job that takes long."""
 
 CONFLICTS = frozenset(error.code for error in (Conflict, CommitConflict, LeaseHeld, StalePlan))
 """Somebody else was first: nothing was changed, and nobody is to blame."""
@@ -85,9 +85,10 @@ def refresh(hands: Hands, job: Job) -> None:
 
 
 def compact(hands: Hands, job: Job) -> None:
-    """A table's small files, so many as the settings say at once; what is written to just now waits."""
+    """A table's small files, so many as the settings say at once; what is changed just now waits, but not for ever."""
     at_once = hands.context.loaded.settings.compaction.max_files_per_compaction
-    request = RewriteRequest(table=job.table, max_files=max(at_once, 2), quiet=QUIET)
+    quiet = QUIET if hands.context.clock() < job.deadline else None
+    request = RewriteRequest(table=job.table, max_files=max(at_once, 2), quiet=quiet)
     receipt = compact_table(hands.context, request)
     what = f"{receipt.files_compacted:,} → {receipt.files_written:,} files"
     hands.tell(_of_receipt(job.table, receipt, what=what if receipt.compacted else "nothing was ready"))
