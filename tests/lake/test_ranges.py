@@ -6,10 +6,10 @@ import json
 import os
 import socket
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.lake.lakes import Cli
+from tests.lake.lakes import V2, Cli, append_files
 from tests.lake.serving import serving
 
 from neve.catalog.rows import CatalogRows
@@ -19,6 +19,7 @@ from neve.lake import Lake, LakeTable
 from neve.model.names import TableName
 from neve.model.runs import Run, new_run_id
 from neve.plan.ranges import SplitPoint
+from neve.services.ranges import splitting
 from neve.services.ranges.splitting import commit_cut
 from neve.services.repair import settle_dead_runs
 from neve.services.worker.metrics import metrics_text
@@ -250,6 +251,25 @@ def test_case_11_an_offline_table_is_not_divided(lake: Lake, table: LakeTable) -
     assert planned() == {"compact": "few_small_files", "split": "small_ranges"}
     table.offline()
     assert planned() == {"compact": "offline", "split": "offline"}
+
+
+def test_a_range_that_cannot_be_divided_is_looked_at_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files do not say that all its keys are equal; only its rows do. Another look would need Spark again."""
+    looks: list[str] = []
+
+    def no_point(*_: object) -> None:
+        looks.append("looked")
+
+    monkeypatch.setattr(splitting, "_median", no_point)
+    lake.tables.create("t", SCHEMA, row_keys=["k"], properties={**V2, "ranges.split-threshold": "20"})
+    at = lake._context.clock()
+    worker = lake.worker()
+    for turn, expected in enumerate((1, 1, 2, 2)):
+        if turn % 2 == 0:
+            append_files(lake, "t", [{"_neve_range": 0}], rows=20)
+        monkeypatch.setattr(lake._context, "clock", lambda turn=turn: at + timedelta(minutes=turn))
+        worker.tick()
+        assert len(looks) == expected, turn
 
 
 def test_an_empty_table_has_nothing_to_divide_or_to_read(table: LakeTable, cli: Cli) -> None:

@@ -41,7 +41,10 @@ NOT_ITS_OWN = frozenset(error.code for error in (SparkUnavailable, StoreError))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What became of one table. A failure that is not `own`, such as one of a table above, does not count."""
+    """What became of one table. A failure that is not `own`, such as one of a table above, does not count.
+
+    `settled` is a snapshot of the table of which nothing more can be made, whatever it looks like.
+    """
 
     table: TableName
     state: OutcomeState
@@ -50,6 +53,7 @@ class Done:
     run_id: str | None = None
     refresh: RefreshReceipt | None = None
     own: bool = True
+    settled: int | None = None
 
 
 Tell = Callable[[Done], None]
@@ -98,7 +102,8 @@ def split(hands: Hands, job: Job) -> None:
     """Key ranges that have grown too large, as `neve table split` does it."""
     receipt = split_table(hands.context, job.table)
     divided = sum(row.parts is not None for row in receipt.ranges)
-    hands.tell(_of_receipt(job.table, receipt, what=f"{divided:,} ranges divided"))
+    done = _of_receipt(job.table, receipt, what=f"{divided:,} ranges divided")
+    hands.tell(done if divided else replace(done, settled=receipt.snapshot_before))
 
 
 def expire(hands: Hands, job: Job) -> None:

@@ -238,6 +238,8 @@ class Worker:
                 setback = note_failure(self._context, claim, done.reason, now=now)
         self._claims.pop((claim.table_uuid, claim.fence), None)
         self._memory.forget(claim.table_uuid)
+        if done.settled is not None:
+            self._memory.settled[claim.table_uuid, claim.action] = done.settled
         if setback is None:
             rest = REST if done.state == "succeeded" else _PAUSE
             self._memory.pauses[claim.table_uuid, claim.action] = now + rest
