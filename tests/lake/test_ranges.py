@@ -272,6 +272,17 @@ def test_a_range_that_cannot_be_divided_is_looked_at_once(lake: Lake, monkeypatc
         assert len(looks) == expected, turn
 
 
+def test_files_without_a_range_that_nobody_asked_for_are_left(lake: Lake, cli: Cli) -> None:
+    """All of them may have come from somebody who knows of no ranges."""
+    lake.tables.create("t", SCHEMA, row_keys=["k"], properties=V2)
+    append_files(lake, "t", [{"_neve_range": None}, {"_neve_range": 99}])
+    said = json.loads(cli("compact", "t", "--partition", "_neve_range=7", "--dry-run", "-o", "json").out)
+    assert (said["compacted"], said["reason"]["code"]) == (False, "filtered")
+    assert sum(left["files"] for left in said["left"]) == 2
+    said = json.loads(cli("compact", "t", "--partition", "_neve_range=99", "--dry-run", "-o", "json").out)
+    assert ([group["files"] for group in said["groups"]], [left["files"] for left in said["left"]]) == ([1], [1])
+
+
 def test_an_empty_table_has_nothing_to_divide_or_to_read(table: LakeTable, cli: Cli) -> None:
     said = json.loads(cli("table", "split", "t", "-o", "json").out)
     assert (said["reason"]["code"], said["ranges"]) == ("nothing_to_do", [])
