@@ -169,9 +169,26 @@ def test_only_the_tables_that_were_named(lake: Lake, cli: Cli, clock: Clock) -> 
     assert "did you mean orders" in str(caught.value.hint)
     assert set(states(lake.worker(tables=["order*"]).tick())) == {"default.orders", "default.order_lines"}
     assert set(states(lake.worker(tables=["default.a"]).tick())) == {"default.a"}
+    (lake.root / "days.yaml").write_text("name: days\nstorage: {format: csv, base_path: days}\ncolumns: {id: bigint}\n")
+    lake.tables.create(str(lake.root / "days.yaml"))
+    assert lake.worker(tables=["days"]).tick() == [], "a folder that has no schedule is a table too"
     assert cli("worker", "--once", "--slots", "0").code == 2
     assert cli("worker", "--once", "--metrics-file", "nowhere/m.prom").code == 2
     assert cli("worker", "-o", "json").code == 2
+
+
+def test_a_named_table_that_goes_ends_no_worker(lake: Lake, clock: Clock) -> None:
+    for name in ("a", "b"):
+        table_with(lake, name)
+    said: list[Event] = []
+    worker = lake.worker(tables=["a", "b"], log=said.append)
+    worker.tick()
+    lake.dynamic.drop("a")
+    clock.go(6 * MINUTE)
+    assert states(worker.tick()) == {"default.b": "succeeded"}
+    clock.go(6 * MINUTE)
+    worker.tick()
+    assert [event.fields["table"] for event in said if event.name == "table_gone"] == ["default.a"]
 
 
 def test_slots_work_side_by_side_and_never_twice_on_one_table(
