@@ -7,10 +7,11 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.lake.lakes import Cli
+from tests.lake.lakes import Cli, append, make
 from tests.lake.serving import Client as Plain
 from tests.lake.serving import serving
 from tests.lake.test_rest import SAME, filled
@@ -199,6 +200,21 @@ def test_every_yes_and_number_is_tried() -> None:
     for model, tried in ((Compact, {*_NO, *_ZERO, "dry_run"}), (NewTable, {"base64", "if_not_exists"})):
         kinds = {name: str(field.annotation) for name, field in model.model_fields.items()}
         assert {name for name, kind in kinds.items() if re.search("bool|int|float", kind)} == tried
+
+
+def test_a_service_says_whether_less_would_be_kept(url: str, lake: Lake, cli: Cli) -> None:
+    make(lake, "t", rows=1)
+    append(lake, "t", [{"id": 2, "v": "x"}])
+    words = ["compact", "t", "--expire-snapshots", "--snapshot-retention-hours", "0", "--server", url]
+    assert cli(*words[:-3], "200", *words[-2:]).code == 0
+    at = lake._context.clock() + timedelta(hours=2)
+    lake._context.clock = lambda: at
+    said = cli(*words)
+    assert (said.code, "snapshots of t for ever" in said.err) == (6, True)
+    assert cli(*words, "--yes").code == 0
+    assert len(lake.table("t").history()) == 1
+    said = cli("compact", "--all", *words[2:])
+    assert (said.code, "a service does not do this: compact" in said.err) == (6, True)
 
 
 def test_zero_hours_are_not_for_a_period(lake: Lake) -> None:

@@ -188,6 +188,11 @@ class RemoteTable(Refusing):
         body = {"older_than": age, "retention_hours": retention_hours, "keep_last": keep_last, "dry_run": dry_run}
         return ExpireReceipt.model_validate(self._wire.ask("POST", f"{self._path}/expire", body))
 
+    def expiry_keeps_less(self, *, retention_hours: float) -> bool:
+        """Whether more snapshots would go than by the table's own policy."""
+        asked = self.expire(retention_hours=retention_hours, dry_run=True)
+        return len(asked.expired) > len(self.expire(dry_run=True).expired)
+
     def ingest(
         self,
         source: str | Path,

@@ -10,6 +10,8 @@ from neve.model.names import TableName
 from neve.model.rewrites import CompactOptions, RewriteReceipt, Strategy
 from neve.model.units import parse_size
 from neve.services.context import Context
+from neve.services.expiry import ask as ask_to_expire
+from neve.services.expiry import keeps_less
 from neve.services.look import all_facts
 from neve.services.rewrites.compaction import compact_table
 from neve.services.rewrites.looking import RewriteRequest
@@ -57,17 +59,26 @@ def compact_all(context: Context, *, dry_run: bool = False, **how: Unpack[Compac
     Raises:
         NeveError: the first failure, once all the others are done.
     """
+    requests = [ask_to_compact(name, dry_run=dry_run, **how) for name in _online(context)]
     failed: list[NeveError] = []
-    for facts in all_facts(context):
-        if not facts.online:
-            continue
+    for request in requests:
         try:
-            yield compact_table(context, ask_to_compact(facts.name, dry_run=dry_run, **how))
+            yield compact_table(context, request)
         except NeveError as exc:
             failed.append(exc)
-            context.tell(f"{facts.name}: {exc.message}")
+            context.tell(f"{request.table}: {exc.message}")
     if failed:
         raise failed[0]
+
+
+def keeping_less(context: Context, retention_hours: float) -> list[str]:
+    """The tables that are online of which less would be kept than they and the settings say."""
+    asked = (ask_to_expire(name, retention_hours=retention_hours) for name in _online(context))
+    return [request.table.short for request in asked if keeps_less(context, request)]
+
+
+def _online(context: Context) -> list[TableName]:
+    return [facts.name for facts in all_facts(context) if facts.online]
 
 
 def _strategy(word: str) -> Strategy:
