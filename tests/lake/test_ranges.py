@@ -333,12 +333,23 @@ def test_a_service_explains_and_divides_with_the_words_of_the_command_line(
         ["--key", "a,"],
         ["--range", "a", "b,x"],
         ["--range", "a"],
+        ["--range", "5"],
+        ["--range=5"],
+        ["--range", "a", "--include-high"],
+        ["--range", "--limit=3", "a"],
+        ["--range", "a", "-o", "json"],
         ["--range=a", "b"],
         ["--key", "a", "--include-high"],
     ],
 )
 def test_keys_that_cannot_be_are_refused(table: LakeTable, cli: Cli, words: list[str]) -> None:
     assert cli("table", "get", "t", "--explain", *words).code == InvalidInput.exit_code
+
+
+def test_an_option_is_no_end_of_a_range(table: LakeTable, cli: Cli) -> None:
+    said = cli("table", "get", "t", "--range", "a", "--explain")
+    assert (said.code, "--explain is an option" in said.err, "--range LOW HIGH" in said.err) == (2, True, True)
+    assert cli("table", "get", "t", "--range", "-a", "--b", "--explain").code == 0
 
 
 def test_the_range_to_divide_is_a_leaf(table: LakeTable, cli: Cli) -> None:
