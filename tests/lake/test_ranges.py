@@ -283,6 +283,13 @@ def test_files_without_a_range_that_nobody_asked_for_are_left(lake: Lake, cli: C
     assert ([group["files"] for group in said["groups"]], [left["files"] for left in said["left"]]) == ([1], [1])
 
 
+def test_an_empty_table_is_not_emptied(table: LakeTable, cli: Cli) -> None:
+    for words in (["--yes"], ["--dry-run"]):
+        said = cli("table", "reinitialise", "t", *words)
+        assert (said.code, "nothing to do" in said.out, "Would" in said.out) == (0, True, False)
+    assert cli("table", "reinitialise", "t", "--delete-partitions", "--dry-run").out.startswith("Would")
+
+
 def test_an_empty_table_has_nothing_to_divide_or_to_read(table: LakeTable, cli: Cli) -> None:
     said = json.loads(cli("table", "split", "t", "-o", "json").out)
     assert (said["reason"]["code"], said["ranges"]) == ("nothing_to_do", [])
@@ -344,6 +351,19 @@ def test_a_service_explains_and_divides_with_the_words_of_the_command_line(
 )
 def test_keys_that_cannot_be_are_refused(table: LakeTable, cli: Cli, words: list[str]) -> None:
     assert cli("table", "get", "t", "--explain", *words).code == InvalidInput.exit_code
+
+
+def test_base64_without_split_points_is_refused_by_name(lake: Lake, table: LakeTable, cli: Cli) -> None:
+    (lake.root / "u.yaml").write_text("name: u\ncolumns: {k: string not null}\nrow_keys: [k]\n")
+    for words in (
+        ["create", "u", "--schema", "k string not null", "--row-keys", "k", "--base64"],
+        ["create", "u.yaml", "--base64"],
+        ["reinitialise", "t", "--base64", "--yes"],
+        ["reinitialise", "t", "--base64", "--delete-partitions", "--yes"],
+    ):
+        assert cli("table", *words).code == 2, words
+    assert "--base64 says how split points are written" in cli("table", "reinitialise", "t", "--base64", "--yes").err
+    assert [row.table for row in lake.tables.list()] == ["default.t"]
 
 
 def test_an_option_is_no_end_of_a_range(table: LakeTable, cli: Cli) -> None:
