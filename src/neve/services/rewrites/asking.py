@@ -16,6 +16,8 @@ from neve.services.look import all_facts
 from neve.services.rewrites.compaction import compact_table
 from neve.services.rewrites.looking import RewriteRequest
 
+_LEAST_FILES = 2
+
 
 def ask_to_compact(table: TableName, *, dry_run: bool = False, **how: Unpack[CompactOptions]) -> RewriteRequest:
     """A request; what is not given is for the table and the settings to say."""
@@ -24,6 +26,8 @@ def ask_to_compact(table: TableName, *, dry_run: bool = False, **how: Unpack[Com
     hours = how.get("snapshot_retention_hours")
     if hours is not None and not how.get("expire_snapshots"):
         raise InvalidInput("--snapshot-retention-hours is for --expire-snapshots", hint="add --expire-snapshots")
+    if (most := how.get("max_files")) is not None and most < _LEAST_FILES:
+        raise InvalidInput(f"--max-files is at least {_LEAST_FILES}: one file alone cannot become fewer")
     if isinstance(by, str):
         raise InvalidInput("an order is a list of columns", hint=f'by=["{by}"]')
     return RewriteRequest(
@@ -31,7 +35,7 @@ def ask_to_compact(table: TableName, *, dry_run: bool = False, **how: Unpack[Com
         strategy=_strategy(how.get("strategy", "binpack")),
         by=tuple(by),
         target_file_size=parse_size(size) if isinstance(size, str) else size,
-        max_files=how.get("max_files"),
+        max_files=most,
         force=how.get("force", False),
         where=how.get("where"),
         partition={name: "null" if value is None else str(value) for name, value in how.get("partition", {}).items()},

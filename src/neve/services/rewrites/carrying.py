@@ -39,32 +39,32 @@ def carry_out(
     look: Look,
     run: Progress,
     *,
-    again: Callable[[], Look],
+    again: Callable[[Done], Look],
     check: Callable[[int], None] | None = None,
 ) -> Done:
     """Writes and commits what a look has planned; groups that lost to a writer are looked at `again`.
 
-    `check` hears the snapshot of each commit before anything more is done.
+    `again` is told what is done, and `check` the snapshot of each commit before anything more is.
 
     Raises:
         CommitConflict: writers changed the same files again and again, and nothing could be committed.
     """
     done = Done()
     for attempt in range(1, ATTEMPTS + 1):
-        lost = 0
+        done.lost = 0
         for groups in cut_by_bytes(look.plan.groups, COMMIT_BYTES):
             made = len(done.commits)
-            lost += _rewrite(context, look, groups, done, run)
+            done.lost += _rewrite(context, look, groups, done, run)
             if check is not None and len(done.commits) > made:
                 check(done.commits[-1])
-        if not lost:
+        if not done.lost:
             break
-        done.conflicts += lost
+        done.conflicts += done.lost
         if attempt < ATTEMPTS:
             context.tell(
-                f"{counted(lost, 'group')} of files changed meanwhile; once more ({attempt + 1} of {ATTEMPTS})"
+                f"{counted(done.lost, 'group')} of files changed meanwhile; once more ({attempt + 1} of {ATTEMPTS})"
             )
-            look = again()
+            look = again(done)
     else:
         _give_up(look, done)
     _drop_dangling(context, look, done)

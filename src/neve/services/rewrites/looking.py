@@ -25,7 +25,7 @@ from neve.services.rewrites.files import Writing, read_footers, target_bytes, wr
 ORDERED, ORDERED_FROM = "neve.ordered-by", "neve.ordered-from"
 """A snapshot says by them that its new files are in an order, and as of which sequence number they were chosen."""
 
-_LEAST_FILES, _LEAST_BYTES = 2, 1_000_000
+_LEAST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +120,6 @@ def _rules(context: Context, request: RewriteRequest, files: TableFiles, writing
     target = request.target_file_size or target_bytes(context, files.facts)
     if target < _LEAST_BYTES:
         raise InvalidInput("a target file size is at least 1MB")
-    if request.max_files is not None and request.max_files < _LEAST_FILES:
-        raise InvalidInput(f"--max-files is at least {_LEAST_FILES}: one file alone cannot become fewer")
     _check_order(request, files)
     return RewriteRules(
         strategy=request.strategy,
