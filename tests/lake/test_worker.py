@@ -191,6 +191,14 @@ def test_a_named_table_that_goes_ends_no_worker(lake: Lake, clock: Clock) -> Non
     assert [event.fields["table"] for event in said if event.name == "table_gone"] == ["default.a"]
 
 
+def test_a_folder_cannot_be_offline_and_is_told_why(lake: Lake, cli: Cli) -> None:
+    (lake.root / "days.yaml").write_text("name: days\nstorage: {format: csv, base_path: days}\ncolumns: {id: bigint}\n")
+    lake.tables.create(str(lake.root / "days.yaml"))
+    for verb in ("offline", "online"):
+        said = cli("table", verb, "days")
+        assert (said.code, "keeps no mark" in said.err, "--tables" in said.err) == (6, True, True)
+
+
 def test_slots_work_side_by_side_and_never_twice_on_one_table(
     lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
