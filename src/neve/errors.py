@@ -42,6 +42,7 @@ Each class fixes a machine `code`, the CLI's exit code and the HTTP status; each
     ├─ WorkFailed              1 · 500   scheduled work failed
     ├─ Unreachable             1 · 503   a service elsewhere does not answer
     ├─ StorageError            1 · 503   the catalog or the warehouse cannot be read or written
+    │  └─ CommitUnknown                  the catalog did not say whether it made a commit
     └─ StoreError              1 · 503   the state database
        └─ SchemaTooNew
 """
@@ -249,6 +250,12 @@ class Unreachable(NeveError):
 class StorageError(NeveError):
     code = "storage"
     http_status = 503
+
+
+class CommitUnknown(StorageError):
+    """Perhaps the commit was made: files that it would name stay."""
+
+    code = "commit_unknown"
 
 
 class StoreError(NeveError):

@@ -32,6 +32,38 @@ def test_options_may_stand_anywhere(lake: Lake, cli: Cli) -> None:
     assert json.loads(outputs[0])[0]["table"] == "default.t"
 
 
+def test_receipts_of_all_tables_are_one_answer_whatever_fails(lake: Lake, cli: Cli) -> None:
+    for name in ("a", "b", "c"):
+        make(lake, name, rows=1)
+    said = cli("compact", "--all", "-o", "csv")
+    assert (said.code, [row["table"] for row in csv.DictReader(io.StringIO(said.out))]) == (
+        0,
+        ["default.a", "default.b", "default.c"],
+    )
+    torn = facts(lake, "b").current
+    assert torn is not None
+    Path(torn.manifest_list).write_bytes(b"not avro")
+    for form, read in (("json", json.loads), ("csv", lambda text: list(csv.DictReader(io.StringIO(text))))):
+        said = cli("compact", "--all", "-o", form)
+        assert (said.code, [row["table"] for row in read(said.out)]) == (1, ["default.a", "default.c"])
+        assert "not an Avro file" in said.err
+
+
+def test_keeping_less_is_asked_of_tables_that_have_snapshots(lake: Lake, cli: Cli) -> None:
+    (lake.root / "days.yaml").write_text("name: days\nstorage: {format: csv, base_path: days}\ncolumns: {id: bigint}\n")
+    lake.tables.create(str(lake.root / "days.yaml"))
+    make(lake, "t", rows=1)
+    make(lake, "away", rows=1).offline()
+    words = ["compact", "--all", "--snapshot-retention-hours"]
+    said = cli(*words, "5")
+    assert (said.code, "add --expire-snapshots" in said.err) == (2, True), "what makes no sense is not asked about"
+    said = cli(*words, "5", "--expire-snapshots")
+    assert (said.code, "snapshots of t for ever" in said.err) == (6, True)
+    assert cli(*words, "168", "--expire-snapshots").code == 0
+    assert cli(*words, "5", "--expire-snapshots", "--yes").code == 0
+    assert cli("compact", "t", "--period", "2024-01", "--snapshot-retention-hours", "5").code == 2
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [

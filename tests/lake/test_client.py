@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import http.server
 import json
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.lake.lakes import Cli
+from tests.lake.lakes import Cli, append, make
 from tests.lake.serving import Client as Plain
 from tests.lake.serving import serving
 from tests.lake.test_rest import SAME, filled
 
 from neve.cli.options import REMOTE
 from neve.client import Client
+from neve.client.client import RemoteRuns
+from neve.client.dynamic import RemoteDynamicTable, RemoteDynamicTables
+from neve.client.tables import RemoteNamespaces, RemoteTable, RemoteTables
 from neve.client.wire import Wire
 from neve.errors import (
     AlreadyExists,
@@ -31,6 +36,7 @@ from neve.errors import (
 from neve.http import create_app
 from neve.lake import Lake, LakeTable
 from neve.lake.runs import Runs
+from neve.model.rest import Compact, KeyWords, NewTable
 from neve.model.runs import Run
 
 __all__ = ["filled"]
@@ -140,6 +146,80 @@ def test_errors_are_those_of_the_lake(url: str, lake: Lake, monkeypatch: pytest.
     with pytest.raises(JobFailed, match="lost") as told:
         client.table("t").compact()
     assert lake.runs.show(str(told.value.run_id)).state == "failed"
+
+
+class Heard(Exception):
+    """What a service would have been told."""
+
+
+class Deaf(Wire):
+    """Sends nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("http://nobody", None)
+
+    def _open(self, verb: str, path: str, body: Any, query: Mapping[str, object]) -> Any:
+        raise Heard({**(body or {}), **query})
+
+
+_NO: dict[str, Any] = {"force": False, "expire_snapshots": False, "ignore_delay": False, "delete_source": False}
+_ZERO: dict[str, Any] = {"max_files": 0, "target_file_size": 0, "snapshot_retention_hours": 0}
+_ROUND: dict[str, Any] = {"downstream": False, "parallel": 0, "dry_run": False}
+_EXPIRE: dict[str, Any] = {"retention_hours": 0, "keep_last": 0, "dry_run": False}
+SAID: list[tuple[Callable[[Wire], object], dict[str, object]]] = [
+    (lambda wire: RemoteTable(wire, "t").compact(**_NO, **_ZERO, dry_run=False), {**_NO, **_ZERO, "dry_run": False}),
+    (lambda wire: RemoteTable(wire, "t").compact("2024", delete_source=False), {"delete_source": False}),
+    (lambda wire: RemoteTable(wire, "t").expire(**_EXPIRE), _EXPIRE),
+    (lambda wire: RemoteTable(wire, "t").read(KeyWords(), limit=0), {"limit": 0}),
+    (lambda wire: RemoteTable(wire, "t").split(0, at="", dry_run=False), {"range": 0, "at": "", "dry_run": False}),
+    (lambda wire: RemoteTable(wire, "t").rollback(0, dry_run=False), {"to": "0", "dry_run": False}),
+    (lambda wire: RemoteTable(wire, "t").drop(force=False), {"purge": False, "dry_run": False}),
+    (
+        lambda wire: RemoteTables(wire).create("t", "id int", base64=False, if_not_exists=False),
+        {"base64": False, "if_not_exists": False},
+    ),
+    (lambda wire: RemoteNamespaces(wire).create("n", if_not_exists=False), {"if_not_exists": False}),
+    (lambda wire: RemoteRuns(wire).list(limit=0), {"limit": 0}),
+    (lambda wire: RemoteDynamicTables(wire).history(failed=False, limit=0), {"failed": False, "limit": 0}),
+    (lambda wire: RemoteDynamicTables(wire).round(**_ROUND), _ROUND),
+    (lambda wire: RemoteDynamicTable(wire, "t").drop(cascade=False), {"cascade": False}),
+]
+
+
+@pytest.mark.parametrize(("say", "said"), SAID)
+def test_no_and_zero_arrive(say: Callable[[Wire], Any], said: dict[str, object]) -> None:
+    """Else a table's own file, or a default, would decide against what was said."""
+    with pytest.raises(Heard) as heard:
+        list(say(Deaf()))
+    (told,) = heard.value.args
+    assert {word: told.get(word) for word in said} == said
+
+
+def test_every_yes_and_number_is_tried() -> None:
+    """Of the methods that take words as they are."""
+    for model, tried in ((Compact, {*_NO, *_ZERO, "dry_run"}), (NewTable, {"base64", "if_not_exists"})):
+        kinds = {name: str(field.annotation) for name, field in model.model_fields.items()}
+        assert {name for name, kind in kinds.items() if re.search("bool|int|float", kind)} == tried
+
+
+def test_a_service_says_whether_less_would_be_kept(url: str, lake: Lake, cli: Cli) -> None:
+    make(lake, "t", rows=1)
+    append(lake, "t", [{"id": 2, "v": "x"}])
+    words = ["compact", "t", "--expire-snapshots", "--snapshot-retention-hours", "0", "--server", url]
+    assert cli(*words[:-3], "200", *words[-2:]).code == 0
+    at = lake._context.clock() + timedelta(hours=2)
+    lake._context.clock = lambda: at
+    said = cli(*words)
+    assert (said.code, "snapshots of t for ever" in said.err) == (6, True)
+    assert cli(*words, "--yes").code == 0
+    assert len(lake.table("t").history()) == 1
+    said = cli("compact", "--all", *words[2:])
+    assert (said.code, "a service does not do this: compact" in said.err) == (6, True)
+
+
+def test_zero_hours_are_not_for_a_period(lake: Lake) -> None:
+    with pytest.raises(InvalidInput, match="snapshot-retention-hours is not for a --period"):
+        lake.table("t").compact("2024-01", snapshot_retention_hours=0)
 
 
 def test_who_waits_no_longer_ends_the_run(url: str, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

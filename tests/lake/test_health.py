@@ -233,6 +233,24 @@ def test_a_table_that_cannot_be_read_is_told_and_hides_no_other(lake: Lake, cli:
     assert cli("table", "health", "torn").code == 1
 
 
+@pytest.mark.parametrize("text", [None, "name: told\ncolumms: {id: bigint}\n"])
+def test_a_tables_file_that_is_gone_or_misspelled_is_told_and_hides_no_other(
+    lake: Lake, cli: Cli, text: str | None
+) -> None:
+    make(lake, "good", rows=1)
+    file = lake.root / "told.yaml"
+    file.write_text("name: told\ncolumns: {id: bigint}\n")
+    lake.tables.create(str(file))
+    file.unlink() if text is None else file.write_text(text)
+    found = status(lake)
+    assert {name: row.state for name, row in found.items()} == {"good": "healthy", "told": "unreadable"}
+    reason = found["told"].reason
+    assert reason is not None
+    assert (reason.code, "told.yaml" in reason.detail) == ("config", True)
+    said = cli("status", "--check")
+    assert (said.code, "told.yaml" in said.out, "default.told" in said.err) == (5, True, True)
+
+
 def test_dynamic_tables_are_late_or_not(lake: Lake, cli: Cli) -> None:
     make(lake, "orders", rows=1)
     declare(lake, "slow", "SELECT id, v FROM orders", "orders", lag="1h")

@@ -6,10 +6,10 @@ import json
 import os
 import socket
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.lake.lakes import Cli
+from tests.lake.lakes import V2, Cli, append_files
 from tests.lake.serving import serving
 
 from neve.catalog.rows import CatalogRows
@@ -19,6 +19,7 @@ from neve.lake import Lake, LakeTable
 from neve.model.names import TableName
 from neve.model.runs import Run, new_run_id
 from neve.plan.ranges import SplitPoint
+from neve.services.ranges import splitting
 from neve.services.ranges.splitting import commit_cut
 from neve.services.repair import settle_dead_runs
 from neve.services.worker.metrics import metrics_text
@@ -252,6 +253,43 @@ def test_case_11_an_offline_table_is_not_divided(lake: Lake, table: LakeTable) -
     assert planned() == {"compact": "offline", "split": "offline"}
 
 
+def test_a_range_that_cannot_be_divided_is_looked_at_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files do not say that all its keys are equal; only its rows do. Another look would need Spark again."""
+    looks: list[str] = []
+
+    def no_point(*_: object) -> None:
+        looks.append("looked")
+
+    monkeypatch.setattr(splitting, "_median", no_point)
+    lake.tables.create("t", SCHEMA, row_keys=["k"], properties={**V2, "ranges.split-threshold": "20"})
+    at = lake._context.clock()
+    worker = lake.worker()
+    for turn, expected in enumerate((1, 1, 2, 2)):
+        if turn % 2 == 0:
+            append_files(lake, "t", [{"_neve_range": 0}], rows=20)
+        monkeypatch.setattr(lake._context, "clock", lambda turn=turn: at + timedelta(minutes=turn))
+        worker.tick()
+        assert len(looks) == expected, turn
+
+
+def test_files_without_a_range_that_nobody_asked_for_are_left(lake: Lake, cli: Cli) -> None:
+    """All of them may have come from somebody who knows of no ranges."""
+    lake.tables.create("t", SCHEMA, row_keys=["k"], properties=V2)
+    append_files(lake, "t", [{"_neve_range": None}, {"_neve_range": 99}])
+    said = json.loads(cli("compact", "t", "--partition", "_neve_range=7", "--dry-run", "-o", "json").out)
+    assert (said["compacted"], said["reason"]["code"]) == (False, "filtered")
+    assert sum(left["files"] for left in said["left"]) == 2
+    said = json.loads(cli("compact", "t", "--partition", "_neve_range=99", "--dry-run", "-o", "json").out)
+    assert ([group["files"] for group in said["groups"]], [left["files"] for left in said["left"]]) == ([1], [1])
+
+
+def test_an_empty_table_is_not_emptied(table: LakeTable, cli: Cli) -> None:
+    for words in (["--yes"], ["--dry-run"]):
+        said = cli("table", "reinitialise", "t", *words)
+        assert (said.code, "nothing to do" in said.out, "Would" in said.out) == (0, True, False)
+    assert cli("table", "reinitialise", "t", "--delete-partitions", "--dry-run").out.startswith("Would")
+
+
 def test_an_empty_table_has_nothing_to_divide_or_to_read(table: LakeTable, cli: Cli) -> None:
     said = json.loads(cli("table", "split", "t", "-o", "json").out)
     assert (said["reason"]["code"], said["ranges"]) == ("nothing_to_do", [])
@@ -302,12 +340,36 @@ def test_a_service_explains_and_divides_with_the_words_of_the_command_line(
         ["--key", "a,"],
         ["--range", "a", "b,x"],
         ["--range", "a"],
+        ["--range", "5"],
+        ["--range=5"],
+        ["--range", "a", "--include-high"],
+        ["--range", "--limit=3", "a"],
+        ["--range", "a", "-o", "json"],
         ["--range=a", "b"],
         ["--key", "a", "--include-high"],
     ],
 )
 def test_keys_that_cannot_be_are_refused(table: LakeTable, cli: Cli, words: list[str]) -> None:
     assert cli("table", "get", "t", "--explain", *words).code == InvalidInput.exit_code
+
+
+def test_base64_without_split_points_is_refused_by_name(lake: Lake, table: LakeTable, cli: Cli) -> None:
+    (lake.root / "u.yaml").write_text("name: u\ncolumns: {k: string not null}\nrow_keys: [k]\n")
+    for words in (
+        ["create", "u", "--schema", "k string not null", "--row-keys", "k", "--base64"],
+        ["create", "u.yaml", "--base64"],
+        ["reinitialise", "t", "--base64", "--yes"],
+        ["reinitialise", "t", "--base64", "--delete-partitions", "--yes"],
+    ):
+        assert cli("table", *words).code == 2, words
+    assert "--base64 says how split points are written" in cli("table", "reinitialise", "t", "--base64", "--yes").err
+    assert [row.table for row in lake.tables.list()] == ["default.t"]
+
+
+def test_an_option_is_no_end_of_a_range(table: LakeTable, cli: Cli) -> None:
+    said = cli("table", "get", "t", "--range", "a", "--explain")
+    assert (said.code, "--explain is an option" in said.err, "--range LOW HIGH" in said.err) == (2, True, True)
+    assert cli("table", "get", "t", "--range", "-a", "--b", "--explain").code == 0
 
 
 def test_the_range_to_divide_is_a_leaf(table: LakeTable, cli: Cli) -> None:

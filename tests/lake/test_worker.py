@@ -169,9 +169,34 @@ def test_only_the_tables_that_were_named(lake: Lake, cli: Cli, clock: Clock) -> 
     assert "did you mean orders" in str(caught.value.hint)
     assert set(states(lake.worker(tables=["order*"]).tick())) == {"default.orders", "default.order_lines"}
     assert set(states(lake.worker(tables=["default.a"]).tick())) == {"default.a"}
+    (lake.root / "days.yaml").write_text("name: days\nstorage: {format: csv, base_path: days}\ncolumns: {id: bigint}\n")
+    lake.tables.create(str(lake.root / "days.yaml"))
+    assert lake.worker(tables=["days"]).tick() == [], "a folder that has no schedule is a table too"
     assert cli("worker", "--once", "--slots", "0").code == 2
     assert cli("worker", "--once", "--metrics-file", "nowhere/m.prom").code == 2
     assert cli("worker", "-o", "json").code == 2
+
+
+def test_a_named_table_that_goes_ends_no_worker(lake: Lake, clock: Clock) -> None:
+    for name in ("a", "b"):
+        table_with(lake, name)
+    said: list[Event] = []
+    worker = lake.worker(tables=["a", "b"], log=said.append)
+    worker.tick()
+    lake.dynamic.drop("a")
+    clock.go(6 * MINUTE)
+    assert states(worker.tick()) == {"default.b": "succeeded"}
+    clock.go(6 * MINUTE)
+    worker.tick()
+    assert [event.fields["table"] for event in said if event.name == "table_gone"] == ["default.a"]
+
+
+def test_a_folder_cannot_be_offline_and_is_told_why(lake: Lake, cli: Cli) -> None:
+    (lake.root / "days.yaml").write_text("name: days\nstorage: {format: csv, base_path: days}\ncolumns: {id: bigint}\n")
+    lake.tables.create(str(lake.root / "days.yaml"))
+    for verb in ("offline", "online"):
+        said = cli("table", verb, "days")
+        assert (said.code, "keeps no mark" in said.err, "--tables" in said.err) == (6, True, True)
 
 
 def test_slots_work_side_by_side_and_never_twice_on_one_table(
@@ -590,6 +615,26 @@ def test_metrics_are_prometheus_text_in_a_file_that_is_always_whole(lake: Lake, 
     assert values['neve_table_files{table="default.s"}'] == 2
     assert [value for key, value in values.items() if key.startswith("neve_worker_health")] == [1]
     assert [path.name for path in tmp_path.iterdir() if "prom" in path.name] == ["neve.prom"]
+
+
+def test_a_file_of_metrics_keeps_no_table_from_its_turn(
+    lake: Lake, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a table that cannot be told of, nor a disk that is full."""
+    table_with(lake, "d", moved=True)
+    file = lake.root / "told.yaml"
+    file.write_text("name: told\ncolumns: {id: bigint}\n")
+    lake.tables.create(str(file))
+    file.unlink()
+    clock.go(10 * MINUTE)
+    deed(monkeypatch, lambda hands, job: hands.tell(Done(table=job.table, state="succeeded")))
+    said: list[Event] = []
+    (tmp_path / "taken" / "x").mkdir(parents=True)
+    full = lake.worker(metrics_file=tmp_path / "taken", log=said.append)
+    assert states(full.tick()) == {"default.d": "succeeded"}
+    assert {event.fields["error_type"] for event in said if event.name == "look_untold"} == {"storage"}
+    lake.worker(metrics_file=tmp_path / "neve.prom", log=said.append).tick()
+    assert 'neve_table_files{table="default.s"} 2' in (tmp_path / "neve.prom").read_text()
 
 
 def test_the_log_is_json_lines_with_ids(lake: Lake, cli: Cli, clock: Clock) -> None:

@@ -24,6 +24,7 @@ from neve.lake import Lake
 KILLED = -signal.SIGKILL
 _MODULES = (
     "neve.services.dynamic.rounds",
+    "neve.services.rewrites.compaction",
     "neve.services.worker.making",
     "neve.engine.changes.staged",
     "pyspark.sql",
@@ -34,6 +35,8 @@ _EFFECTS = {
     "append",
     "save",
     "commit",
+    "commitFileGroups",
+    "rewrite",
     "collectToPython",
     "collectAsArrowToPython",
 }  # methods of Spark and Iceberg
@@ -62,6 +65,11 @@ class Attached:
     def declare(self, lake: Path, statement: str, *, die_at: int) -> int:
         """Runs a statement for dynamic tables in a new process that dies at its nth effect."""
         self.begin("declare", str(lake), statement, die_at)
+        return self.end()
+
+    def compact(self, lake: Path, table: str, *, die_at: int, later: float) -> int:
+        """Compacts a table in a new process that dies at its nth effect, so many seconds later than it is."""
+        self.begin("compact", str(lake), table, die_at, later)
         return self.end()
 
     def work(self, lake: Path, tables: str, *, die_at: int, later: float) -> int:
@@ -115,10 +123,16 @@ def _declare(root: str, statement: str, effects: int) -> None:
     lake.dynamic.create(statement)
 
 
+def _compact(root: str, table: str, effects: int, later: float) -> None:
+    lake = _open(root)
+    _go(lake, later)
+    _die_at(effects)
+    lake.table(table).compact(force=True)
+
+
 def _work(root: str, tables: str, effects: int, later: float) -> None:
     lake = _open(root)
-    now = lake._context.clock
-    lake._context.clock = lambda: now() + timedelta(seconds=later)
+    _go(lake, later)
     if effects:
         _die_at(effects, of_databases=False)
     lake.worker(slots=2, tables=[tables]).tick()
@@ -140,6 +154,12 @@ def _open(root: str) -> Lake:
     vars(session)["fresh_session"] = quick
     session.Session.spark = property(lambda _: spark)  # type: ignore[assignment, method-assign]
     return Lake(root)
+
+
+def _go(lake: Lake, later: float) -> None:
+    """The lake's clock goes ahead of the world's: what a dead process held is over."""
+    now = lake._context.clock
+    lake._context.clock = lambda: now() + timedelta(seconds=later)
 
 
 def _attach() -> SparkSession:

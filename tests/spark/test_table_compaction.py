@@ -21,8 +21,8 @@ from neve.model.rewrites import Group
 from neve.plan import rewrite_groups
 from neve.services.leases import leased
 from neve.services.ledger import settle_compaction
+from neve.services.rewrites import carrying, work
 from neve.services.rewrites import files as rewriting_files
-from neve.services.rewrites import work
 from neve.services.rewrites.work import Rewriting
 
 Make = Callable[..., LakeTable]
@@ -435,6 +435,30 @@ def test_a_sort_puts_each_partition_in_order_once(spark_lake: Lake, scattered: L
     spark_lake.sql(f"INSERT INTO {name} VALUES (5, 5, 'p1')", write=True)
     third = scattered.compact(strategy="sort", by=["x desc", "y"])
     assert [group.partition for group in third.groups] == ["part=p1"]
+
+
+def test_only_what_a_sort_made_is_in_order(
+    spark_lake: Lake, scattered: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not what came while it ran; and all that it made, by how many commits ever."""
+    order: dict[str, Any] = {"strategy": "sort", "by": ["x"]}
+    commit = Rewriting.commit
+    came: list[str] = []
+
+    def late(rewriting: Rewriting, summary: Any) -> int:
+        if not came:
+            came.append("p0")
+            spark_lake.sql(f"INSERT INTO {scattered.name.sql} VALUES (5, 5, 'p0')", write=True)
+        return commit(rewriting, summary)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Rewriting, "commit", late)
+        patched.setattr(carrying, "COMMIT_BYTES", 1)
+        assert scattered.compact(**order).commits == 2
+    assert [group.partition for group in scattered.compact(**order, dry_run=True).groups] == ["part=p0"]
+    assert scattered.compact(**order, partition={"part": "p0"}).compacted
+    again = scattered.compact(**order)
+    assert (again.compacted, again.reason and again.reason.code) == (False, "in_order")
 
 
 @pytest.mark.parametrize("strategy", ["zorder", "hilbert"])

@@ -14,7 +14,15 @@ from neve.engine.errors import from_java
 from neve.engine.jars import AVRO, AWS, ICEBERG, POSTGRESQL, S3A, SQLITE, coordinates, find_jars, ivy_folder
 from neve.engine.java import Java, find_java, read_java
 from neve.engine.session import drop_stale_archives
-from neve.errors import AlreadyExists, CommitConflict, JobFailed, NamespaceNotFound, SparkUnavailable, TableNotFound
+from neve.errors import (
+    AlreadyExists,
+    CommitConflict,
+    CommitUnknown,
+    JobFailed,
+    NamespaceNotFound,
+    SparkUnavailable,
+    TableNotFound,
+)
 
 GIB = 1024**3
 
@@ -238,6 +246,7 @@ ICE = "org.apache.iceberg.exceptions"
     [
         (f"An error occurred calling o1.\n: {ICE}.CommitFailedException: Cannot commit", CommitConflict, "Cannot"),
         (f"x\nCaused by: {ICE}.ValidationException: Found conflicts\n\tat y", CommitConflict, "Found conflicts"),
+        (f": {ICE}.CommitStateUnknownException: lost\nCaused by: {ICE}.CommitFailedException: x", CommitUnknown, "l"),
         (f": {ICE}.NoSuchTableException: Table does not exist: a.b", TableNotFound, "does not exist"),
         (f": {ICE}.NoSuchNamespaceException: Namespace does not exist: a", NamespaceNotFound, "a"),
         (f": {ICE}.AlreadyExistsException: Table already exists: a", AlreadyExists, "already exists"),

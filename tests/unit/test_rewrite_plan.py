@@ -308,19 +308,44 @@ def test_fixed_batches_as_sleeper_has_them() -> None:
     assert (batches, sorted(item.bytes / MIB for item in held)) == ([2, 2], [10, 20, 20])
 
 
-def test_a_sort_takes_whole_partitions_that_got_something_since() -> None:
-    rules = replace(RULES, strategy="sort", ordered_until=5)
-    found = plan([file(300, added=5), file(300, added=5), file(300, "b", added=4), file(1, "b", added=6)], rules)
-    assert [(group.partition, len(group.files), group.mechanic) for group in found.groups] == [("p=b", 2, "spark")]
-    assert why(found) == {"in_order": 2}
+@pytest.mark.parametrize(
+    ("added", "taken"),
+    [
+        pytest.param([5, 5], 0, id="made by one commit"),
+        pytest.param([5, 6], 0, id="made by two commits of one look"),
+        pytest.param([5, 7], 2, id="something came since"),
+        pytest.param([5, 3], 2, id="something was left out, or was lost to a writer"),
+        pytest.param([5, 8], 2, id="two sorts have put it in two orders"),
+        pytest.param([3, 4], 2, id="never sorted"),
+    ],
+)
+def test_a_sort_takes_whole_partitions_that_no_sort_made(added: list[int], taken: int) -> None:
+    rules = replace(RULES, strategy="sort", sorted_from={5: 4, 6: 4, 8: 7})
+    held = [file(300, "a", added=5), file(300, "a", added=5), *(file(30, "b", added=number) for number in added)]
+    found = plan(held, rules)
+    assert [(group.partition, len(group.files)) for group in found.groups] == [("p=b", 2)] * bool(taken)
+    assert why(found) == {"in_order": 4 - taken}
+    if found.groups:
+        (group,) = found.groups
+        assert group.mechanic == "spark"
 
 
-def test_partitions_that_are_written_to_are_left_where_work_is_long() -> None:
-    rules = replace(RULES, quiet_since=7)
+def test_a_sort_takes_no_half_of_a_partition() -> None:
+    held = [*(file(0.1, "a") for _ in range(5)), *(file(1, "b") for _ in range(3))]
+    found = plan(held, replace(RULES, strategy="sort", max_files=4))
+    assert [(group.partition, len(group.files)) for group in found.groups] == [("p=b", 3)]
+    assert why(found) == {"max_files": 5}
+
+
+def test_partitions_whose_rows_change_are_left_where_work_is_long() -> None:
+    rules = replace(RULES, heat=frozenset({8, 9}))
     slow = [deleted(file(100, added=7), 90), deleted(file(100, "b", added=3), 90)]
     found = plan([*slow, *(file(8, "c", added=9) for _ in range(3))], rules)
     assert {group.partition for group in found.groups} == {"p=b", "p=c"}, "a copy is done before the next writer comes"
     assert why(found) == {"hot": 1}
+    came = [deleted(file(100, "d", added=3), 90), file(8, "d", added=10), file(8, "d", added=10)]
+    found = plan(came, replace(rules, strategy="sort"))
+    assert [len(group.files) for group in found.groups] == [3], "rows that only come are no heat"
 
 
 # --------------------------------------------------------------------------------------------------------------- budget

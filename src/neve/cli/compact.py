@@ -11,7 +11,10 @@ from neve.cli.table import DryRun, Table, Yes, app
 from neve.errors import CheckFailed, InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from neve.lake import Lake
+    from neve.model.rewrites import RewriteReceipt
 
 
 @app.command("compact", cls=Command)
@@ -79,33 +82,41 @@ def compact(
     if everything == (table is not None):
         raise InvalidInput("name one table, or give --all")
     lake = open_lake(create=True)
-    if snapshot_retention_hours is not None and not dry_run and not yes:
+    compacted: Any = lake.compact if table is None else lake.table(table).compact  # a service does not do all
+    if snapshot_retention_hours is not None and expire_snapshots and period is None and not dry_run and not yes:
         _ask_to_keep_less(lake, table, snapshot_retention_hours)
     if table is None:
-        _compact_all(lake, how)
+        _emit_all(compacted(**how))
         return
     from neve.cli.render import emit
 
-    emit(lake.table(table).compact(**how))
+    emit(compacted(**how))
 
 
 def _ask_to_keep_less(lake: Lake, table: str | None, hours: float) -> None:
     """As `neve expire` asks."""
-    names = [row.table for row in lake.tables.list()] if table is None else [table]
-    if less := [name for name in names if lake.table(name).expiry_keeps_less(retention_hours=hours)]:
+    if table is None:
+        less = lake.expiry_keeps_less(retention_hours=hours)
+    else:
+        less = [table] if lake.table(table).expiry_keeps_less(retention_hours=hours) else []
+    if less:
         confirm(f"Remove snapshots of {', '.join(less[:3])} for ever: less is kept than the policy says.", yes=False)
 
 
-def _compact_all(lake: Lake, how: dict[str, Any]) -> None:
-    """A receipt as soon as a table is done; one JSON array of all."""
+def _emit_all(receipts: Iterator[RewriteReceipt]) -> None:
+    """A receipt as soon as a table is done; one JSON array or one CSV of all, those before a failure too."""
     from neve.cli.render import emit
 
-    receipts = lake.compact(**how)
-    if options.output == "json":
-        emit(list(receipts))
+    if options.output in ("table", "jsonl"):
+        for receipt in receipts:
+            emit(receipt)
         return
-    for receipt in receipts:
-        emit(receipt)
+    done: list[RewriteReceipt] = []
+    try:
+        for receipt in receipts:
+            done.append(receipt)  # noqa: PERF402 - those before a failure stay
+    finally:
+        emit(done)
 
 
 @app.command("verify", cls=Command)

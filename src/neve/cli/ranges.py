@@ -17,18 +17,25 @@ class _Pairs(Command):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words, joined = list(args), []
+        options = {option for parameter in self.params for option in parameter.opts}
         while words:
             joined.append(word := words.pop(0))
             if word == "--range" and len(words) > 1:
-                joined.append(json.dumps([words.pop(0), words.pop(0)]))
+                pair = [words.pop(0), words.pop(0)]
+                if found := options.intersection(bound.partition("=")[0] for bound in pair):
+                    raise InvalidInput(f"--range takes two values, and {min(found)} is an option", hint=_TWO)
+                joined.append(json.dumps(pair))
         return super().parse_args(ctx, joined)
+
+
+_TWO = "write --range LOW HIGH; '' has no end"
 
 
 def _pair(text: str) -> tuple[str, str]:
     try:
         low, high = json.loads(text)
-    except ValueError as exc:
-        raise InvalidInput("--range takes two values", hint="write --range LOW HIGH; '' has no end") from exc
+    except (ValueError, TypeError) as exc:  # one value, which may be a number
+        raise InvalidInput("--range takes two values", hint=_TWO) from exc
     return low, high
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from neve.model.rewrites import GroupRow, LeftRow, Mechanic, RewriteReceipt
-from neve.model.units import format_bytes
+from neve.model.units import counted, format_bytes
 
 _MECHANICS: dict[Mechanic, str] = {
     "copy": "row groups copied",
@@ -31,8 +31,10 @@ def rewrite_lines(receipt: RewriteReceipt) -> list[tuple[str, object]]:
         lines.append(("small files left", f"{receipt.small_files_remaining:,}"))
     if receipt.snapshots_expired:
         lines.append(("snapshots expired", f"{receipt.snapshots_expired:,}"))
-    if receipt.conflicts:
-        lines.append(("done again", f"{receipt.conflicts:,} groups, after a writer changed them"))
+    if again := receipt.conflicts - receipt.groups_lost:
+        lines.append(("done again", f"{counted(again, 'group')}, after a writer changed them"))
+    if receipt.groups_lost:
+        lines.append(("lost", f"{counted(receipt.groups_lost, 'group')}, which writers changed each time"))
     if not receipt.dry_run:
         lines.append(("time", f"{receipt.duration_ms / 1000:.1f} s"))
     return lines

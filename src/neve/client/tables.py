@@ -60,7 +60,7 @@ class RemoteTables(Refusing):
         """As `lake.tables.create`, from columns alone: files are not sent."""
         if schema is None:
             raise InvalidInput(f"{name}: a service takes columns, not a file", hint="give --schema")
-        given = {key: value for key, value in words.items() if value not in (None, (), [], {}, False)}
+        given = _said(words)
         return Receipt.model_validate(self._wire.ask("POST", "/tables", {"table": name, "schema": schema, **given}))
 
     def undelete(self, name: str, *, new_name: str | None = None) -> Receipt:
@@ -171,7 +171,7 @@ class RemoteTable(Refusing):
 
     def compact(self, period: str | None = None, **words: Any) -> CompactionReceipt | RewriteReceipt:
         """Waits until it is done."""
-        given = {key: value for key, value in words.items() if value not in (None, (), [], {}, False)}
+        given = _said(words)
         body = given if period is None else {**given, "period": period}
         kind = RewriteReceipt if period is None else CompactionReceipt
         return kind.model_validate(self._wire.ask("POST", f"{self._path}/compact", body))
@@ -187,6 +187,11 @@ class RemoteTable(Refusing):
         age = format_duration(older_than) if isinstance(older_than, timedelta) else older_than
         body = {"older_than": age, "retention_hours": retention_hours, "keep_last": keep_last, "dry_run": dry_run}
         return ExpireReceipt.model_validate(self._wire.ask("POST", f"{self._path}/expire", body))
+
+    def expiry_keeps_less(self, *, retention_hours: float) -> bool:
+        """Whether more snapshots would go than by the table's own policy."""
+        asked = self.expire(retention_hours=retention_hours, dry_run=True)
+        return len(asked.expired) > len(self.expire(dry_run=True).expired)
 
     def ingest(
         self,
@@ -207,3 +212,8 @@ class RemoteTable(Refusing):
 
     def _receipt(self, verb: str, body: Mapping[str, Any] | None = None) -> Receipt:
         return Receipt.model_validate(self._wire.ask("POST", f"{self._path}/{verb}", body))
+
+
+def _said(words: Mapping[str, Any]) -> dict[str, Any]:
+    """What was said at all: no and 0 were."""
+    return {key: value for key, value in words.items() if value is not None and value not in ((), [], {})}

@@ -11,6 +11,7 @@ from neve.errors import (
     AlreadyExists,
     ColumnNotFound,
     CommitConflict,
+    CommitUnknown,
     FileGone,
     InvalidQuery,
     JobFailed,
@@ -39,11 +40,11 @@ _CONDITIONS: tuple[tuple[str, type[NeveError]], ...] = (
 _JAVA: tuple[tuple[str, type[NeveError]], ...] = (
     (_LOST, CommitConflict),
     ("org.apache.iceberg.exceptions.ValidationException", CommitConflict),
-    ("org.apache.iceberg.exceptions.CommitStateUnknownException", CommitConflict),
     ("org.apache.iceberg.exceptions.NoSuchTableException", TableNotFound),
     ("org.apache.iceberg.exceptions.NoSuchNamespaceException", NamespaceNotFound),
     ("org.apache.iceberg.exceptions.AlreadyExistsException", AlreadyExists),
 )
+_UNKNOWN = "org.apache.iceberg.exceptions.CommitStateUnknownException"
 _GONE = ("org.apache.iceberg.exceptions.NotFoundException", "java.io.FileNotFoundException")
 _WORKER = re.compile(r"^\s*(?:[A-Za-z_.]+)(?:Error|Invalid|Exception): (.+)$", re.MULTILINE)
 _SNAPSHOT = re.compile(
@@ -56,6 +57,7 @@ _CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*[\w$]+(?::\s*(?P<message>\S.*))?$
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+\w+(?:Exception|Error)(?::\s*|\Z)")
 _TAIL = re.compile(r"\s*(?:SQLSTATE: \w+|; line \d+ pos \d+|\(line \d+, pos \d+\)).*\Z|[.;\s]+\Z", re.DOTALL)
 _SNAPSHOTS = "see the snapshots there are: neve table history TABLE"
+_LOOK = "look whether it was made before you do it again: neve table history TABLE"
 _WHOLE_STORY = "the whole story is in .neve/spark.log; --debug shows a trace"
 _SUGGESTION = re.compile(r"Did you mean one of the following\? \[(?P<names>[^\]]*)\]")
 
@@ -103,6 +105,8 @@ def from_java(text: str) -> NeveError:
     causes = [match["message"] for match in _CAUSE.finditer(text) if match["message"]]
     telling = causes[-1] if causes else text
     message, advice = _sentence(telling)
+    if _UNKNOWN in text:  # its cause may be one of the others
+        return CommitUnknown(_cause(text, _UNKNOWN), hint=_LOOK)
     if _SNAPSHOT.search(telling):
         return SnapshotNotFound(message, hint=_SNAPSHOTS)
     for name, kind in _JAVA:

@@ -172,6 +172,12 @@ class Lake:
 
         return compact_all(self._context, dry_run=dry_run, **how)
 
+    def expiry_keeps_less(self, *, retention_hours: float) -> list[str]:
+        """The tables of which `compact` that expires snapshots would keep less than they and the settings say."""
+        from neve.services.rewrites.asking import keeping_less
+
+        return keeping_less(self._context, retention_hours)
+
     def status(self, *, late: bool = False) -> list[StatusRow]:
         """Every table, or those that are late: health, lag, small files, due work."""
         from neve.services.health import lake_status

@@ -53,7 +53,7 @@ class Tables:
     ) -> Receipt:
         """`name` is a name, or a YAML file that holds all the rest."""
         if schema is None:
-            if any((partition_by, sort_by, properties, comment, row_keys, sort_keys, split_points)):
+            if any((partition_by, sort_by, properties, comment, row_keys, sort_keys, split_points, base64)):
                 raise InvalidInput(f"{name} already says what the table is", hint="change the file, or give a schema")
             if specs.load_table_file(Path(name)).storage.format != "iceberg":
                 return directory_tables.create(self._context, Path(name), if_not_exists=if_not_exists)

@@ -186,7 +186,10 @@ class LeftRow(Answer):
 
 
 class RewriteReceipt(Receipt):
-    """A receipt of a table's compaction: files and bytes are those of the whole table."""
+    """A receipt of a table's compaction: files and bytes are those of the whole table, whoever wrote them.
+
+    `bytes_saved` is by the compaction alone. Of the groups that a writer came before, `groups_lost` are as they were.
+    """
 
     compacted: bool
     strategy: Strategy
@@ -204,5 +207,6 @@ class RewriteReceipt(Receipt):
     small_files_remaining: int
     commits: int
     conflicts: int
+    groups_lost: int
     groups: list[GroupRow]
     left: list[LeftRow]

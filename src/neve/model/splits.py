@@ -44,6 +44,12 @@ def parse_points(text: str, kind: str, *, encoded: bool = False) -> tuple[Key, .
     return points
 
 
+def check_encoded(text: str | None, *, encoded: bool) -> None:
+    """Refuses to be told how split points are written where there are none."""
+    if encoded and text is None:
+        raise InvalidInput("--base64 says how split points are written, and there are none", hint="give --split-points")
+
+
 def format_points(points: Sequence[Key], *, encoded: bool = False) -> str:
     """A split file that `parse_points` reads back as the same points.
 

@@ -40,7 +40,7 @@ def choose_in_ranges(
         if wanted and (rules.only is None or each.file.path in rules.only):
             strays[_stray(each)].append(each.file)
     taken = {file.path for files in strays.values() for file in files}
-    rest = [each.file for each in placed if each.state == "in_place" and each.file.path not in taken]
+    rest = [each.file for each in placed if each.file.path not in taken]
     chosen = choose(rest, spec_id, rules)
     moved = {label: (tuple(files), reason) for (label, reason), files in strays.items()}
     return Chosen(work={**chosen.work, **moved}, left=chosen.left)

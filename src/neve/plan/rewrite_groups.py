@@ -212,7 +212,7 @@ def _worth_it(groups: Sequence[Group], rules: RewriteRules) -> tuple[list[Group]
     return kept, passed
 
 
-_HOT = Reason(code="hot", detail="it was written to just now: a job on it would lose to the next writer")
+_HOT = Reason(code="hot", detail="rows of it were changed just now: a job on it would lose to the next writer")
 
 
 def _moves(group: Group) -> bool:
@@ -220,8 +220,11 @@ def _moves(group: Group) -> bool:
 
 
 def _is_hot(group: Group, rules: RewriteRules) -> bool:
-    newest = max(max(file.entry.added, *(delete.sequence for delete in file.deletes), 0) for file in group.files)
-    return rules.quiet_since is not None and newest > rules.quiet_since
+    """Rows that only come make no rewrite lose."""
+    touched = {
+        number for file in group.files for number in (file.entry.added, *(each.sequence for each in file.deletes))
+    }
+    return bool(touched & rules.heat)
 
 
 # -------------------------------------------------------------------------------------------------------------- budget
@@ -253,7 +256,7 @@ def _within_budget(groups: Sequence[Group], left: Sequence[LeftAlone], rules: Re
     for group in groups:
         taken = group.files[:room] if len(group.files) > room else group.files
         over = group.files[len(taken) :]
-        if len(taken) < 2 and over:
+        if over and (len(taken) < 2 or rules.strategy in SORTED):  # half a partition in order is in none
             taken, over = (), group.files
         if taken:
             kept.append(replace(group, files=taken))

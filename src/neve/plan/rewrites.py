@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from neve.model.changes import LiveFile
 from neve.model.results import Reason
@@ -36,8 +36,9 @@ class RewriteRules:
     """What was asked for, with the table's and the lake's values in place of what was not.
 
     `codecs` are those that files may be packed with, any where it is empty.
-    `ordered_until` is the sequence number of the last commit that put the whole table in the order that is asked for.
-    A partition that was written to after `quiet_since` is left to its writer, unless a copy is quick enough.
+    `sorted_from` says of each commit that sorted as is asked for now, by its sequence number, at which one it looked.
+    `heat` are the commits that took rows away just now: what they touched is left to its writer, unless a copy is quick
+    enough.
     With `by_key`, rows go to the ranges of their keys and are sorted there, by Spark.
     With `unite`, a partition keeps one small file at most: files that are not alike go together, by Spark.
     """
@@ -49,8 +50,8 @@ class RewriteRules:
     max_files: int | None = None
     force: bool = False
     codecs: frozenset[str] = frozenset()
-    ordered_until: int = -1
-    quiet_since: int | None = None
+    sorted_from: Mapping[int, int] = field(default_factory=dict)
+    heat: frozenset[int] = frozenset()
     only: frozenset[str] | None = None
     by_key: bool = False
     unite: bool = False
@@ -189,7 +190,9 @@ def _pick_by_ratio(files: Sequence[Candidate], rules: RewriteRules) -> tuple[lis
 
 
 def _pick_unsorted(files: Sequence[Candidate], rules: RewriteRules) -> tuple[list[Candidate], Reason, _Passed]:
-    new = [file for file in files if file.entry.added > rules.ordered_until]
+    """A partition is in order when one sort, so one look, made all of its files: two have put it in two orders."""
+    last = max(rules.sorted_from.get(file.entry.added, -1) for file in files)
+    new = [file for file in files if last < 0 or rules.sorted_from.get(file.entry.added) != last]
     if not new and not rules.force:
         return [], ALONE, [(list(files), Reason(code="in_order", detail="nothing came since it was put in order"))]
     return list(files), Reason(code="order", detail=f"{counted(len(new), 'file')} not in this order yet"), []

@@ -12,6 +12,7 @@ from datetime import date, datetime, timedelta
 
 from neve.errors import (
     CommitConflict,
+    CommitUnknown,
     Conflict,
     EngineError,
     FileGone,
@@ -31,7 +32,7 @@ _PASSING = frozenset(
     error.code
     for error in (
         *(Conflict, CommitConflict, StalePlan, LeaseHeld),
-        *(EngineError, JobFailed, FileGone, SparkUnavailable, StorageError, StoreError),
+        *(EngineError, JobFailed, FileGone, SparkUnavailable, StorageError, CommitUnknown, StoreError),
     )
 )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from neve.config.connections import table_defaults
-from neve.errors import AlreadyExists, InvalidInput, Refused, SnapshotNotFound, nearest
+from neve.errors import AlreadyExists, InvalidInput, Refused, SnapshotNotFound, Unsupported, nearest
 from neve.model.commands import neve
 from neve.model.facts import TableFacts
 from neve.model.names import Namespace, TableName
@@ -142,8 +142,14 @@ def set_online(context: Context, name: TableName, *, online: bool) -> Receipt:
     """An offline table is left alone by every scheduled job; ingest and query go on."""
     action = "online" if online else "offline"
     known = context.store.registry.get(name.short)
-    if online and known is not None and known.format != "iceberg" and context.store.setbacks.clear(known.table_uuid):
-        return _nothing(action, name, f"scheduled jobs of {name} that failed are tried again")
+    if known is not None and known.format != "iceberg":
+        if online and context.store.setbacks.clear(known.table_uuid):
+            return _nothing(action, name, f"scheduled jobs of {name} that failed are tried again")
+        raise Unsupported(
+            f"{name} is a directory of {known.format} files, which keeps no mark that would hold scheduled jobs off",
+            hint="what is scheduled for it is what its file said when it was made: `compaction: {enabled: false}` is"
+            " none; and a worker does only what its --tables name",
+        )
     facts = context.catalog.facts(name)
     resumed = context.store.setbacks.clear(facts.uuid) if online else 0
     if facts.online == online:

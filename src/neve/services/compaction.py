@@ -101,7 +101,7 @@ def _carry_out(
         run.undo = None if run.snapshot_after else neve("table", "rollback", request.table.short, "--to", str(parent))
         run.snapshot_after = snapshot
 
-    done = carry_out(context, look, run, again=lambda: _look(context, request)[1], check=check)
+    done = carry_out(context, look, run, again=lambda _: _look(context, request)[1], check=check)
     sources = [file.path for group in done.groups for file in group.files]
     log_compaction(context, request, sources=sources, output=str(request.table), rows=rows, run_id=run.run_id)
     receipt = _receipt(request, plan, look.files.facts, began=began, run=run, rows=rows)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from neve.errors import NeveError, NotFound, Refused, StorageError
+from neve.errors import NeveError
 from neve.model.directories import DataFile
 from neve.model.facts import FileFact, Layout, TableFacts, partition_label
 from neve.model.health import StatusRow, TableHealth
@@ -74,20 +74,20 @@ def _table_row(
     try:
         facts = context.catalog.facts(name) if facts is None else facts
         layout = context.catalog.layout(facts)
-    except (NotFound, StorageError) as exc:
+        health = judge(_iceberg_facts(context, facts, layout, lateness, tables), now=now)
+        return _row(health, table_jobs(context, facts, layout))
+    except NeveError as exc:  # its table's file, say, may be gone
         return _unreadable(name, exc)
-    health = judge(_iceberg_facts(context, facts, layout, lateness, tables), now=now)
-    return _row(health, table_jobs(context, facts, layout))
 
 
 def _directory_row(context: Context, table: DirectoryTable) -> StatusRow:
     try:
         table = find(context, table.name) or table
         found = contents(context, table)
-    except (NotFound, Refused, StorageError) as exc:
+        health = judge(_directory_facts(context, table, found), now=context.clock())
+        return _row(health, directory_jobs(context, table, found))
+    except NeveError as exc:
         return _unreadable(table.name, exc)
-    health = judge(_directory_facts(context, table, found), now=context.clock())
-    return _row(health, directory_jobs(context, table, found))
 
 
 def _row(health: TableHealth, jobs: Sequence[JobRow]) -> StatusRow:

@@ -11,6 +11,7 @@ from neve.model.names import TableName
 from neve.model.ranges import RangeTree, to_property
 from neve.model.results import Reason, Receipt
 from neve.model.specs import RANGES
+from neve.model.splits import check_encoded
 from neve.plan.ranges import need_keys
 from neve.plan.tables import refuse_dynamic, refuse_with_dependants
 from neve.services.context import Context
@@ -72,7 +73,7 @@ def reinitialise_table(
         details["ranges"] = len(tree.leaves)
     if empty and tree is None:
         why = Reason(code="nothing_to_do", detail=f"{name} has no rows")
-        return Receipt(run_id=None, action="reinitialise", table=str(name), reason=why, dry_run=dry_run)
+        return Receipt(run_id=None, action="reinitialise", table=str(name), reason=why)
     if dry_run:
         return Receipt(
             run_id=None, action="reinitialise", table=str(name), dry_run=True, snapshot_before=before, details=details
@@ -94,6 +95,7 @@ def _new_tree(
     facts: TableFacts, *, delete_partitions: bool, split_points: str | None, encoded: bool, ranges: str | None
 ) -> RangeTree | None:
     """The ranges to put in place; None to leave them as they are."""
+    check_encoded(split_points, encoded=encoded)
     if split_points is None and ranges is None and not delete_partitions:
         return None
     keys = need_keys(facts)

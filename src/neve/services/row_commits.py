@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from neve.errors import CommitConflict, InvalidSchema, JobFailed
+from neve.errors import CommitConflict, CommitUnknown, InvalidSchema, JobFailed
 from neve.model.commands import neve
 from neve.model.facts import TableFacts
 from neve.model.names import TableName, shown
@@ -124,7 +124,7 @@ def _carry_out(
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return prepared, _stage_and_publish(context, prepared, run, way=way)
-        except CommitConflict:
+        except (CommitConflict, CommitUnknown):
             if attempt == ATTEMPTS:
                 raise
         now = look_again(context, prepared.facts)

@@ -28,7 +28,7 @@ from neve.model.specs import (
     check_spec,
     find_column,
 )
-from neve.model.splits import Key, key_type, parse_points
+from neve.model.splits import Key, check_encoded, key_type, parse_points
 from neve.model.tablefile import ColumnEntry, SchemaFile, StorageSection, TableFile
 from neve.model.types import Field, Primitive
 
@@ -191,6 +191,7 @@ def spec_from_words(
 
 
 def _points(columns: tuple[Field, ...], keys: tuple[str, ...], text: str | None, *, encoded: bool) -> tuple[Key, ...]:
+    check_encoded(text, encoded=encoded)
     if text is None:
         return ()
     if not keys:

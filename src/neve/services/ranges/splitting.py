@@ -118,7 +118,7 @@ def move_strays(context: Context, name: TableName, run: Progress) -> int:
     try:
         with leased(context, f"compaction of {name}"):
             look = look_at_strays(context, name)
-            done = carry_out(context, look, run, again=lambda: look_at_strays(context, name))
+            done = carry_out(context, look, run, again=lambda _: look_at_strays(context, name))
     except (LeaseHeld, CommitConflict) as exc:
         context.tell(f"rows stay where they are for now: {exc.message}")
         return 0

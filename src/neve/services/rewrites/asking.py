@@ -10,9 +10,13 @@ from neve.model.names import TableName
 from neve.model.rewrites import CompactOptions, RewriteReceipt, Strategy
 from neve.model.units import parse_size
 from neve.services.context import Context
+from neve.services.expiry import ask as ask_to_expire
+from neve.services.expiry import keeps_less
 from neve.services.look import all_facts
 from neve.services.rewrites.compaction import compact_table
 from neve.services.rewrites.looking import RewriteRequest
+
+_LEAST_FILES = 2
 
 
 def ask_to_compact(table: TableName, *, dry_run: bool = False, **how: Unpack[CompactOptions]) -> RewriteRequest:
@@ -22,6 +26,8 @@ def ask_to_compact(table: TableName, *, dry_run: bool = False, **how: Unpack[Com
     hours = how.get("snapshot_retention_hours")
     if hours is not None and not how.get("expire_snapshots"):
         raise InvalidInput("--snapshot-retention-hours is for --expire-snapshots", hint="add --expire-snapshots")
+    if (most := how.get("max_files")) is not None and most < _LEAST_FILES:
+        raise InvalidInput(f"--max-files is at least {_LEAST_FILES}: one file alone cannot become fewer")
     if isinstance(by, str):
         raise InvalidInput("an order is a list of columns", hint=f'by=["{by}"]')
     return RewriteRequest(
@@ -29,7 +35,7 @@ def ask_to_compact(table: TableName, *, dry_run: bool = False, **how: Unpack[Com
         strategy=_strategy(how.get("strategy", "binpack")),
         by=tuple(by),
         target_file_size=parse_size(size) if isinstance(size, str) else size,
-        max_files=how.get("max_files"),
+        max_files=most,
         force=how.get("force", False),
         where=how.get("where"),
         partition={name: "null" if value is None else str(value) for name, value in how.get("partition", {}).items()},
@@ -41,9 +47,14 @@ def ask_to_compact(table: TableName, *, dry_run: bool = False, **how: Unpack[Com
 
 def refuse_for_periods(how: CompactOptions) -> None:
     """A period is compacted whole, to the table's own size of files."""
-    given = [name.replace("_", "-") for name, value in how.items() if value not in (None, False, "binpack", [], (), {})]
+    given = [name.replace("_", "-") for name, value in how.items() if not _says_nothing(value)]
     if given:
         raise InvalidInput(f"--{given[0]} is not for a --period", hint="leave out one of them")
+
+
+def _says_nothing(value: object) -> bool:
+    """0 is a number, and so it says something."""
+    return value is None or value is False or value in ("binpack", [], (), {})
 
 
 def compact_all(context: Context, *, dry_run: bool = False, **how: Unpack[CompactOptions]) -> Iterator[RewriteReceipt]:
@@ -52,17 +63,26 @@ def compact_all(context: Context, *, dry_run: bool = False, **how: Unpack[Compac
     Raises:
         NeveError: the first failure, once all the others are done.
     """
+    requests = [ask_to_compact(name, dry_run=dry_run, **how) for name in _online(context)]
     failed: list[NeveError] = []
-    for facts in all_facts(context):
-        if not facts.online:
-            continue
+    for request in requests:
         try:
-            yield compact_table(context, ask_to_compact(facts.name, dry_run=dry_run, **how))
+            yield compact_table(context, request)
         except NeveError as exc:
             failed.append(exc)
-            context.tell(f"{facts.name}: {exc.message}")
+            context.tell(f"{request.table}: {exc.message}")
     if failed:
         raise failed[0]
+
+
+def keeping_less(context: Context, retention_hours: float) -> list[str]:
+    """The tables that are online of which less would be kept than they and the settings say."""
+    asked = (ask_to_expire(name, retention_hours=retention_hours) for name in _online(context))
+    return [request.table.short for request in asked if keeps_less(context, request)]
+
+
+def _online(context: Context) -> list[TableName]:
+    return [facts.name for facts in all_facts(context) if facts.online]
 
 
 def _strategy(word: str) -> Strategy:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from neve.errors import CommitConflict
+from neve.errors import CommitConflict, CommitUnknown
 from neve.model.ingest import is_hidden
 from neve.model.ranges import RANGE
 from neve.model.rewrites import Group
@@ -17,7 +17,7 @@ from neve.plan.rewrite_groups import cut_by_bytes
 from neve.plan.rewrites import SORTED, candidates
 from neve.services.context import Context
 from neve.services.look import RUN_ID
-from neve.services.rewrites.looking import ORDERED, Look
+from neve.services.rewrites.looking import Look
 from neve.services.rewrites.receipts import Done
 from neve.services.rewrites.work import Rewriting
 from neve.services.runs import Progress
@@ -39,32 +39,32 @@ def carry_out(
     look: Look,
     run: Progress,
     *,
-    again: Callable[[], Look],
+    again: Callable[[Done], Look],
     check: Callable[[int], None] | None = None,
 ) -> Done:
     """Writes and commits what a look has planned; groups that lost to a writer are looked at `again`.
 
-    `check` hears the snapshot of each commit before anything more is done.
+    `again` is told what is done, and `check` the snapshot of each commit before anything more is.
 
     Raises:
         CommitConflict: writers changed the same files again and again, and nothing could be committed.
     """
     done = Done()
     for attempt in range(1, ATTEMPTS + 1):
-        lost = 0
+        done.lost = 0
         for groups in cut_by_bytes(look.plan.groups, COMMIT_BYTES):
             made = len(done.commits)
-            lost += _rewrite(context, look, groups, done, run)
+            done.lost += _rewrite(context, look, groups, done, run)
             if check is not None and len(done.commits) > made:
                 check(done.commits[-1])
-        if not lost:
+        if not done.lost:
             break
-        done.conflicts += lost
+        done.conflicts += done.lost
         if attempt < ATTEMPTS:
             context.tell(
-                f"{counted(lost, 'group')} of files changed meanwhile; once more ({attempt + 1} of {ATTEMPTS})"
+                f"{counted(done.lost, 'group')} of files changed meanwhile; once more ({attempt + 1} of {ATTEMPTS})"
             )
-            look = again()
+            look = again(done)
     else:
         _give_up(look, done)
     _drop_dangling(context, look, done)
@@ -92,9 +92,7 @@ def _drop_dangling(context: Context, look: Look, done: Done) -> None:
 
 def _rewrite(context: Context, look: Look, groups: Sequence[Group], done: Done, run: Progress) -> int:
     """Rewrites and commits some groups; how many lost to a writer. Those are as they were."""
-    summary = {RUN_ID: run.run_id, PART: str(len(done.commits))}
-    if look.rules.strategy in SORTED and look.rules.only is None and len(groups) == len(look.plan.groups):
-        summary[ORDERED] = look.order_label
+    summary = {RUN_ID: run.run_id, PART: str(len(done.commits)), **look.order_summary(groups)}
     with Rewriting(context, look.writing, look.rules, _order(look, context.clock()), look.shapes) as work:
         work.make(groups)
         while work.made:
@@ -105,11 +103,27 @@ def _rewrite(context: Context, look: Look, groups: Sequence[Group], done: Done, 
                 changed = _changed(context, look)
                 if not work.drop(changed):
                     work.drop(lambda _: True)
+            except CommitUnknown:
+                snapshot = _made(context, look, summary)
+                if snapshot is None:
+                    raise
+                done.commits.append(snapshot)
+                break
         done.groups += [made.group for made in work.made]
         done.files_written += sum(made.files for made in work.made)
         done.bytes_written += sum(made.bytes for made in work.made)
         done.rows_deleted += sum(made.group.rows - made.rows for made in work.made)
         return len(groups) - len(work.made)
+
+
+def _made(context: Context, look: Look, summary: Mapping[str, str]) -> int | None:
+    """The snapshot that carries our summary: the commit was made, and its answer lost."""
+    ours = (
+        step.id
+        for step in context.catalog.facts(look.request.table).ancestors()
+        if all(step.summary.get(key) == value for key, value in summary.items())
+    )
+    return next(ours, None)
 
 
 def _changed(context: Context, look: Look) -> Callable[[Group], bool]:

@@ -7,6 +7,7 @@ meanwhile. What a writer changed in between is planned anew, and only that.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -50,7 +51,7 @@ def _compact(context: Context, request: RewriteRequest) -> RewriteReceipt:
         leased(context, f"compaction of {request.table}"),
         recorded(context, "compact", request.table, plan=what, snapshot_before=before) as run,
     ):
-        done = carry_out(context, look, run, again=lambda: look_at(context, request))
+        done = carry_out(context, look, run, again=lambda done: look_at(context, _rest(request, done)))
         after = context.catalog.table_files(request.table)
         run.snapshot_after = done.commits[-1] if done.commits else before
         if len(done.commits) == 1 and _parent(after, done.commits[0]) == before:
@@ -58,6 +59,11 @@ def _compact(context: Context, request: RewriteRequest) -> RewriteReceipt:
         receipt = receipt_of(look, after, done, began=began, run=run)
         run.details = receipt.model_dump(mode="json", include={"files_compacted", "files_written", "conflicts"})
     return receipt
+
+
+def _rest(request: RewriteRequest, done: Done) -> RewriteRequest:
+    """What is still asked for: of so many files, those that are not done."""
+    return request if request.max_files is None else replace(request, max_files=request.max_files - done.files)
 
 
 def _parent(files: TableFiles, snapshot_id: int) -> int | None:

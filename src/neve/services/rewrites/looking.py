@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -12,27 +12,27 @@ from neve.model.copying import FileShape
 from neve.model.layout import SortField
 from neve.model.names import TableName
 from neve.model.results import Reason
-from neve.model.rewrites import RewritePlan, Strategy, TableFiles
+from neve.model.rewrites import Group, RewritePlan, Strategy, TableFiles
 from neve.plan.measures import small_file_bytes
 from neve.plan.range_upkeep import aged_files, choose_in_ranges
 from neve.plan.ranges import keys_of, need_keys, place_files
 from neve.plan.rewrite_groups import Footers, assign
-from neve.plan.rewrites import SORTED, Chosen, RewriteRules, candidates, choose, take
+from neve.plan.rewrites import OLD_LAYOUT, SORTED, Chosen, RewriteRules, candidates, choose, take
 from neve.plan.rows import sort_fields
 from neve.services.context import Context
 from neve.services.rewrites.files import Writing, read_footers, target_bytes, writing_for
 
-ORDERED = "neve.ordered-by"
-"""A snapshot says by it that its whole table was put in an order."""
+ORDERED, ORDERED_FROM = "neve.ordered-by", "neve.ordered-from"
+"""A snapshot says by them that its new files are in an order, and as of which sequence number they were chosen."""
 
-_LEAST_FILES, _LEAST_BYTES = 2, 1_000_000
+_LEAST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteRequest:
     """What was asked for; what is None comes from the table or the settings.
 
-    `quiet` leaves partitions alone that were written to so shortly ago, where a job on them would take long.
+    `quiet` leaves partitions alone whose rows were changed so shortly ago, where a job on them would take long.
     """
 
     table: TableName
@@ -64,9 +64,12 @@ class Look:
     def sort_by(self) -> list[SortField]:
         return _sort_by(self.request, self.files)
 
-    @property
-    def order_label(self) -> str:
-        return _order_label(self.request, self.files)
+    def order_summary(self, groups: Sequence[Group]) -> Mapping[str, str]:
+        """What a commit says of these groups: rows of an older partitioning go among those of others."""
+        current = self.files.facts.current
+        if self.rules.strategy not in SORTED or current is None or any(group.reason == OLD_LAYOUT for group in groups):
+            return {}
+        return {ORDERED: _order_label(self.request, self.files), ORDERED_FROM: str(current.sequence_number)}
 
 
 def look_at(context: Context, request: RewriteRequest) -> Look:
@@ -117,8 +120,6 @@ def _rules(context: Context, request: RewriteRequest, files: TableFiles, writing
     target = request.target_file_size or target_bytes(context, files.facts)
     if target < _LEAST_BYTES:
         raise InvalidInput("a target file size is at least 1MB")
-    if request.max_files is not None and request.max_files < _LEAST_FILES:
-        raise InvalidInput(f"--max-files is at least {_LEAST_FILES}: one file alone cannot become fewer")
     _check_order(request, files)
     return RewriteRules(
         strategy=request.strategy,
@@ -128,8 +129,8 @@ def _rules(context: Context, request: RewriteRequest, files: TableFiles, writing
         max_files=request.max_files,
         force=request.force,
         codecs=writing.codecs,
-        ordered_until=_ordered_until(request, files),
-        quiet_since=_quiet_since(context, request, files),
+        sorted_from=_sorted_from(request, files),
+        heat=_heat(context, request, files),
         only=_only(context, request, files),
         by_key=keys_of(files.facts) is not None,
     )
@@ -170,14 +171,16 @@ def _order_label(request: RewriteRequest, files: TableFiles) -> str:
     return f"{request.strategy}({', '.join(map(str, terms))})"
 
 
-def _ordered_until(request: RewriteRequest, files: TableFiles) -> int:
-    """The last commit after which the whole table was in this order."""
+def _sorted_from(request: RewriteRequest, files: TableFiles) -> dict[int, int]:
+    """For each commit whose files are in this order: when they were chosen. Those of format 1 have no numbers."""
     if request.strategy not in SORTED:
-        return -1
+        return {}
     wanted = _order_label(request, files)
-    return max(
-        (step.sequence_number for step in files.facts.ancestors() if step.summary.get(ORDERED) == wanted), default=-1
-    )
+    return {
+        step.sequence_number: int(step.summary[ORDERED_FROM])
+        for step in files.facts.ancestors()
+        if step.summary.get(ORDERED) == wanted and step.sequence_number and ORDERED_FROM in step.summary
+    }
 
 
 # -------------------------------------------------------------------------------------------------------------- filters
@@ -207,9 +210,10 @@ def _check_partition(request: RewriteRequest, files: TableFiles) -> None:
             raise InvalidInput(f"{request.table} has no partition field {name}", hint=known)
 
 
-def _quiet_since(context: Context, request: RewriteRequest, files: TableFiles) -> int | None:
-    """The newest commit that is old enough to be followed by a long job."""
+def _heat(context: Context, request: RewriteRequest, files: TableFiles) -> frozenset[int]:
+    """The commits that changed rows and are too young to be followed by a long job. Format 1 does not number them."""
     if request.quiet is None:
-        return None
+        return frozenset()
     until = context.clock() - request.quiet
-    return max((step.sequence_number for step in files.facts.ancestors() if step.at <= until), default=-1)
+    young = (step for step in files.facts.ancestors() if step.at > until and step.operation in ("delete", "overwrite"))
+    return frozenset(step.sequence_number for step in young if step.sequence_number)

@@ -25,6 +25,17 @@ class Done:
     rows_deleted: int = 0
     commits: list[int] = field(default_factory=list)
     conflicts: int = 0
+    lost: int = 0
+    """Groups that lost to writers each time, and are as they were."""
+
+    @property
+    def files(self) -> int:
+        """Those that others were written for."""
+        return sum(len(group.files) for group in self.groups)
+
+    @property
+    def bytes_saved(self) -> int:
+        return sum(group.bytes for group in self.groups) - self.bytes_written
 
 
 def receipt_of(
@@ -32,10 +43,11 @@ def receipt_of(
 ) -> RewriteReceipt:
     """`look` is the table before, `after` its files when all was done: the same where nothing was, or is to be."""
     request, groups = look.request, list(done.groups)
-    written = done.files_written
+    written, files_after = done.files_written, len(after.data)
     if request.dry_run:
         groups = list(look.plan.groups)
         written = sum(group.outputs(look.rules.target_bytes) for group in groups)
+        files_after += written - look.plan.files
     compacted, elapsed = sum(len(group.files) for group in groups), (time.monotonic() - began) * 1000
     snapshot = look.files.facts.current_snapshot_id
     return RewriteReceipt(
@@ -51,19 +63,20 @@ def receipt_of(
         compacted=bool(done.groups),
         strategy=request.strategy,
         files_before=len(look.files.data),
-        files_after=len(look.files.data) - compacted + written,
+        files_after=files_after,
         files_compacted=compacted,
         files_removed=compacted,
         files_written=written,
         bytes_before=look.files.bytes,
         bytes_after=after.bytes,
-        bytes_saved=look.files.bytes - after.bytes,
+        bytes_saved=done.bytes_saved,
         rows_deleted=done.rows_deleted,
         snapshots_expired=0,
         compaction_time_ms=round(elapsed, 2),
         small_files_remaining=after.below(look.rules.small_bytes),
         commits=len(done.commits),
         conflicts=done.conflicts,
+        groups_lost=done.lost,
         groups=[_group_row(group) for group in groups],
         left=[
             LeftRow(partition=item.partition, files=item.files, bytes=item.bytes, reason=item.reason)

@@ -86,6 +86,7 @@ class Rewriting:
 
         Raises:
             CommitConflict: files of some group were changed meanwhile; nothing was committed.
+            CommitUnknown: perhaps it was made, so that its files stay.
         """
         swaps = [made.swap for made in self.made if made.swap is not None]
         jobs = [made.job for made in self.made if made.job is not None]

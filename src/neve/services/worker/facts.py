@@ -43,6 +43,8 @@ class Memory:
     landing: Landing = field(default_factory=Landing)
     pauses: dict[tuple[str, str], datetime] = field(default_factory=dict)
     """Until when work is left alone that was just done, or failed for no fault of its own."""
+    settled: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Snapshots of which a piece of work can make nothing more: it rests until there is another."""
 
     def forget(self, uuid: str) -> None:
         """Look at a table anew: something was done to it."""
@@ -173,6 +175,7 @@ def _upkeep(
         for row in rows:
             kind, _, what = row.action.partition(" ")
             key = (uuid, row.action)
+            settled = facts is not None and key in memory.settled and memory.settled[key] == facts.current_snapshot_id
             if row.due:
                 seen.add(key)
                 memory.since.setdefault(key, now)
@@ -180,7 +183,7 @@ def _upkeep(
                 member=Member(table=name, uuid=uuid),
                 kind=_KINDS.get(kind, kind) if what else kind,
                 what=what,
-                due=row.due,
+                due=row.due and not settled,
                 reason=row.reason,
                 due_at=row.due_at,
                 since=memory.since.get(key),

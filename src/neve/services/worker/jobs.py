@@ -31,7 +31,7 @@ from neve.services.worker.landing import KIND as LANDING
 from neve.services.worker.landing import Landing
 
 QUIET = timedelta(minutes=1)
-"""A partition that was written to in this time is not rewritten by a job that takes long."""
+"""A partition whose rows were changed in this time is not rewritten by a job that takes long."""
 
 CONFLICTS = frozenset(error.code for error in (Conflict, CommitConflict, LeaseHeld, StalePlan))
 """Somebody else was first: nothing was changed, and nobody is to blame."""
@@ -41,7 +41,10 @@ NOT_ITS_OWN = frozenset(error.code for error in (SparkUnavailable, StoreError))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What became of one table. A failure that is not `own`, such as one of a table above, does not count."""
+    """What became of one table. A failure that is not `own`, such as one of a table above, does not count.
+
+    `settled` is a snapshot of the table of which nothing more can be made, whatever it looks like.
+    """
 
     table: TableName
     state: OutcomeState
@@ -50,6 +53,7 @@ class Done:
     run_id: str | None = None
     refresh: RefreshReceipt | None = None
     own: bool = True
+    settled: int | None = None
 
 
 Tell = Callable[[Done], None]
@@ -85,9 +89,10 @@ def refresh(hands: Hands, job: Job) -> None:
 
 
 def compact(hands: Hands, job: Job) -> None:
-    """A table's small files, so many as the settings say at once; what is written to just now waits."""
+    """A table's small files, so many as the settings say at once; what is changed just now waits, but not for ever."""
     at_once = hands.context.loaded.settings.compaction.max_files_per_compaction
-    request = RewriteRequest(table=job.table, max_files=max(at_once, 2), quiet=QUIET)
+    quiet = QUIET if hands.context.clock() < job.deadline else None
+    request = RewriteRequest(table=job.table, max_files=max(at_once, 2), quiet=quiet)
     receipt = compact_table(hands.context, request)
     what = f"{receipt.files_compacted:,} → {receipt.files_written:,} files"
     hands.tell(_of_receipt(job.table, receipt, what=what if receipt.compacted else "nothing was ready"))
@@ -97,7 +102,8 @@ def split(hands: Hands, job: Job) -> None:
     """Key ranges that have grown too large, as `neve table split` does it."""
     receipt = split_table(hands.context, job.table)
     divided = sum(row.parts is not None for row in receipt.ranges)
-    hands.tell(_of_receipt(job.table, receipt, what=f"{divided:,} ranges divided"))
+    done = _of_receipt(job.table, receipt, what=f"{divided:,} ranges divided")
+    hands.tell(done if divided else replace(done, settled=receipt.snapshot_before))
 
 
 def expire(hands: Hands, job: Job) -> None:

@@ -30,7 +30,7 @@ from neve.plan.lag import REST
 from neve.services.context import Context
 from neve.services.lineage import job_of_worker
 from neve.services.worker.alerting import Alarm
-from neve.services.worker.choosing import chosen
+from neve.services.worker.choosing import chosen, missing, not_found
 from neve.services.worker.facts import Known, Memory, gather
 from neve.services.worker.failures import note_failure, suspend_for
 from neve.services.worker.jobs import CONFLICTS, JOBS, NOT_ITS_OWN, Done, Hands
@@ -70,6 +70,7 @@ class Worker:
         self._outcomes: SimpleQueue[JobOutcome] = SimpleQueue()
         self._freed = threading.Event()
         self._known: Known | None = None
+        self._missing: set[TableName] | None = None
         self._draining = False
         self._is_broken = False
 
@@ -122,12 +123,14 @@ class Worker:
         """What to do now; a lake that cannot be read is waited for, unless this is the only look."""
         try:
             self._known = gather(self._context, now, self._memory, kinds=JOBS)
-            self._options.on_look(self._context, self._known, now)
+            gone = missing(self._context, self._options.tables)
         except NeveError as exc:
             if not patient:
                 raise
             self._log("look_failed", level="error", error_type=exc.code, detail=exc.message)
             return Agenda(ready=(), waiting=(), wake_at=None)
+        self._check_named(gone)
+        self._tell_of_look(self._known, now)
         for problem in self._memory.landing.problems:
             detail = problem.reason.detail if problem.reason else ""
             self._log("file_refused", level="warning", table=problem.table, detail=detail)
@@ -135,6 +138,21 @@ class Worker:
         names = chosen(self._known.facts, self._options.tables)
         self._alarm.look(self._known.facts, now, only=names)
         return plan_agenda(self._known.facts, now, only=names, in_full=False)
+
+    def _check_named(self, gone: set[TableName]) -> None:
+        """A name of no table is a mistake at the first look. Later somebody dropped it, and it may come back."""
+        if self._missing is None and gone:
+            raise not_found(self._context, min(gone))
+        for name in sorted(gone - (self._missing or set())):
+            self._log("table_gone", level="warning", table=str(name))
+        self._missing = gone
+
+    def _tell_of_look(self, known: Known, now: datetime) -> None:
+        """Who hears of looks, such as a file of metrics on a full disk, keeps nothing from its turn."""
+        try:
+            self._options.on_look(self._context, known, now)
+        except NeveError as exc:
+            self._log("look_untold", level="error", error_type=exc.code, detail=exc.message)
 
     def _is_waiting(self, agenda: Agenda, tried: set[tuple[str, str]]) -> bool:
         """Whether one more look may find something: a file that may be complete by then, or a job not tried yet."""
@@ -231,6 +249,8 @@ class Worker:
                 setback = note_failure(self._context, claim, done.reason, now=now)
         self._claims.pop((claim.table_uuid, claim.fence), None)
         self._memory.forget(claim.table_uuid)
+        if done.settled is not None:
+            self._memory.settled[claim.table_uuid, claim.action] = done.settled
         if setback is None:
             rest = REST if done.state == "succeeded" else _PAUSE
             self._memory.pauses[claim.table_uuid, claim.action] = now + rest
