@@ -15,6 +15,7 @@ from neve.engine.reading import (
     SOURCE_LINE,
     SourceColumns,
     csv_options,
+    exactly,
     file_by_file,
     model_type,
     read_rows,
@@ -88,7 +89,8 @@ def infer_columns(spark: SparkSession, files: Sequence[SourceFile], source: Sour
         reader = spark.read.format(files[0].format).option("mergeSchema", "true")
         if files[0].format == "csv":
             reader = reader.options(inferSchema=True, **csv_options(paths[0], source))
-        return [Field(field.name, model_type(field.dataType)) for field in reader.load(paths).schema.fields]
+        fields = reader.load(exactly(paths)).schema.fields
+        return [Field(field.name, model_type(field.dataType)) for field in fields]
 
 
 def columns_of(spark: SparkSession, files: Collection[SourceFile], source: SourceFormat) -> SourceColumns:
@@ -258,7 +260,7 @@ def _append_files(table: Any, branch: Branch, files: Sequence[Any], summary: Map
 
 
 def _read_loose(spark: SparkSession, files: Sequence[Any]) -> DataFrame:
-    return spark.read.format(files[0].format().toString().lower()).load([file.location() for file in files])
+    return spark.read.format(files[0].format().toString().lower()).load(exactly(file.location() for file in files))
 
 
 def write_rejected(

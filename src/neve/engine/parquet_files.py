@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from neve.engine.errors import translated
 from neve.engine.parquet_tasks import GROUP, HASH, REPORT, Sink, WrittenFile, merge_files, write_batches
+from neve.engine.reading import exactly
 from neve.engine.session import fresh_session
 from neve.errors import CheckFailed, Unsupported
 from neve.model.names import CATALOG, quote
@@ -54,9 +55,8 @@ def scan(session: SparkSession, dataset: Dataset, *, home: bool = False) -> Data
         if not dataset.footers:
             empty = session.createDataFrame([], schema)
             return empty.withColumns({FILE: f.lit(""), POSITION: f.lit(0), HOME: f.lit(None).cast("array<string>")})
-        paths = [f"{dataset.location}/{footer.path}" for footer in dataset.footers]
-        # Without "globPaths" Spark would take `[` or `*` in a name for a pattern.
-        rows = session.read.schema(schema).option("__globPaths__", "false").parquet(*paths)
+        paths = exactly(f"{dataset.location}/{footer.path}" for footer in dataset.footers)
+        rows = session.read.schema(schema).parquet(*paths)
         root = _url(session, dataset.location)
         rows = rows.withColumns(
             {FILE: f.expr(f"substring(_metadata.file_path, {len(root) + 2})"), POSITION: f.col("_metadata.row_index")}
