@@ -204,7 +204,10 @@ def csv_options(path: str, source: SourceFormat) -> dict[str, Any]:
 
 
 def _placed(spark: SparkSession, rows: DataFrame, dates: Mapping[SourceFile, date], *, with_lines: bool) -> DataFrame:
-    """Adds where each row came from. The dates travel as a small table beside the rows, one line per file."""
+    """Adds where each row came from. The dates travel as a small table beside the rows, one line per file.
+
+    A row of a file that is not among them fails the job: left out, it would be missed by nobody.
+    """
     from pyspark.sql import functions as f
 
     places = _known_places(spark, dates)
@@ -217,7 +220,9 @@ def _placed(spark: SparkSession, rows: DataFrame, dates: Mapping[SourceFile, dat
         rows = rows.withColumn(SOURCE_LINE, f.lit(None).cast("bigint"))
     if CORRUPT not in rows.columns:
         rows = rows.withColumn(CORRUPT, f.lit(None).cast("string"))
-    return rows.join(f.broadcast(places.withColumn(_URL, named(f.col("url"))).drop("url")), _URL).drop(_URL)
+    places = places.withColumn(_URL, named(f.col("url"))).drop("url")
+    known = f.coalesce(INGEST_DATE, f.raise_error(f.lit("a row came from a file that is not among those to load")))
+    return rows.join(f.broadcast(places), _URL, "left").withColumn(INGEST_DATE, known).drop(_URL)
 
 
 def _known_places(spark: SparkSession, dates: Mapping[SourceFile, date]) -> DataFrame:
