@@ -40,7 +40,7 @@ from neve.services.deliveries import (
 )
 from neve.services.directory_tables.ingest import ingest_directory
 from neve.services.directory_tables.tables import find
-from neve.services.ledger import branch_of, held_dates, log_ingest
+from neve.services.ledger import branch_of, doubtful_dates, held_dates, log_ingest
 from neve.services.look import RUN_ID
 from neve.services.repair import settle_dead_runs
 from neve.services.runs import Progress, recorded
@@ -80,9 +80,8 @@ def _ingest_iceberg(context: Context, request: Request) -> IngestReceipt:
 
 
 def _plan(context: Context, facts: TableFacts, deliveries: Sequence[Delivery], request: Request) -> IngestPlan:
-    return plan_ingest(
-        deliveries, held_dates(context, facts), base_snapshot=facts.current_snapshot_id, replace=request.replace
-    )
+    held = doubtful_dates(context, facts) | held_dates(context, facts)
+    return plan_ingest(deliveries, held, base_snapshot=facts.current_snapshot_id, replace=request.replace)
 
 
 def _load(
