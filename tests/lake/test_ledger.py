@@ -49,7 +49,7 @@ class Loads:
         plan, run_id = self.plan(content, day), new_run_id(self.now, os.urandom)
         assert plan.work, f"{content} is there already"
         snapshot = append(self.lake, "t", [{"id": 1}], summary=self.summary(plan, run_id))
-        log_ingest(self.context, self.name, plan, run_id=run_id, rows_by_date={day: 1})
+        log_ingest(self.context, self.name, plan, run_id=run_id, rows_by_date={day: 1}, rejected_by_date={})
         return snapshot
 
     def summary(self, plan: IngestPlan, run_id: str) -> Mapping[str, str]:
@@ -126,7 +126,7 @@ def test_an_expiry_beside_an_ingest_does_not_undo_it(loads: Loads, monkeypatch: 
         found = look(*given)
         while publishing:
             catalog.set_current_snapshot(loads.name, staged, expected=publishing.pop())
-            log_ingest(loads.context, loads.name, plan, run_id=run_id, rows_by_date={FIRST: 1})
+            log_ingest(loads.context, loads.name, plan, run_id=run_id, rows_by_date={FIRST: 1}, rejected_by_date={})
         return found
 
     monkeypatch.setattr(catalog, "only_through", publish_first)

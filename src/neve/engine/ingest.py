@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,8 @@ class Tally:
     columns_not_loaded: tuple[str, ...]
     rejected: DataFrame | frozenset[str]
     """The rejected rows, where the pass that wrote the others kept them too; else the paths of their files."""
+    rejected_by_date: Mapping[date, int] = field(default_factory=dict)
+    """Known when the rejected rows have been kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,18 +266,23 @@ def _read_loose(spark: SparkSession, files: Sequence[Any]) -> DataFrame:
 
 
 def write_rejected(
-    spark: SparkSession, table: TableName, work: Work, tally: Tally, *, run_id: str, summary: Mapping[str, str]
-) -> None:
-    """Keeps every rejected row with its run, file, line, broken rules and raw text; clean files are not read again."""
+    spark: SparkSession, branch: Branch, work: Work, tally: Tally, *, run_id: str, summary: Mapping[str, str]
+) -> dict[date, int]:
+    """Keeps every rejected row with its run, file, line, broken rules and raw text; how many there are of each date.
+
+    Clean files are not read again.
+    """
     from pyspark.sql import functions as f
 
     with translated(), file_by_file(spark):
         found = _reread(spark, work, tally.rejected) if isinstance(tally.rejected, frozenset) else tally.rejected
         kept = found.select(f.lit(run_id).alias("run_id"), "*")
-        writer = kept.coalesce(spark.sparkContext.defaultParallelism).writeTo(table.sql)
+        writer = kept.coalesce(spark.sparkContext.defaultParallelism).writeTo(branch.sql)
         for key, value in summary.items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.append()
+        own = spark.table(branch.sql).where(f.col("run_id") == run_id)
+        return {row[0]: row[1] for row in own.groupBy("ingest_date").count().collect()}
 
 
 def _reread(spark: SparkSession, work: Work, paths: Collection[str]) -> DataFrame:

@@ -134,6 +134,7 @@ def log_ingest(
     *,
     run_id: str,
     rows_by_date: Mapping[date, int],
+    rejected_by_date: Mapping[date, int],
     destinations: Mapping[date, str] | None = None,
 ) -> None:
     """All dates of an ingest in one transaction."""
@@ -152,7 +153,7 @@ def log_ingest(
                     ingested_at=now,
                     content_hash=item.delivery.content_hash,
                     run_id=run_id,
-                    rows_rejected=None,
+                    rows_rejected=rejected_by_date.get(item.delivery.date, 0),
                 )
             )
 
