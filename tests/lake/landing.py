@@ -53,7 +53,7 @@ class Table:
         with recorded(context, "ingest", request.table) as run:
             self.rows |= contents
             self.loads.append([Path(file.path).name for item in plan.work for file in item.delivery.files])
-            log_ingest(context, request.table, plan, run_id=run.run_id, rows_by_date={})
+            log_ingest(context, request.table, plan, run_id=run.run_id, rows_by_date={}, rejected_by_date={})
         return make_receipt(request, plan, None, began=began, run=run)
 
 

@@ -119,6 +119,20 @@ def test_status_counts_small_files_and_ingestions(lake: Lake) -> None:
     }
 
 
+def test_status_tells_missing_dates_and_rejected_rows(lake: Lake, cli: Cli) -> None:
+    make(lake, rows=2)
+    make(lake, "t__rejected", rows=3)
+    for day in ("01", "02", "05", "07"):
+        log_ingestion(lake, "t", f"2024-01-{day}", 5)
+    found = lake.table("t").status().ingestion
+    assert [day.isoformat() for day in found.missing_dates] == ["2024-01-03", "2024-01-04", "2024-01-06"]
+    assert (found.total_ingestions, found.total_rows, found.rows_rejected) == (4, 20, 3)
+    said = cli("table", "status", "t").out
+    assert "Date range: 2024-01-01 → 2024-01-07" in said
+    assert "Rejected rows: 3" in said
+    assert "Missing dates: 2024-01-03" in said
+
+
 @pytest.mark.parametrize("look", LOOKS)
 def test_an_unknown_table_names_the_nearest(lake: Lake, cli: Cli, look: str) -> None:
     make(lake, "sales")

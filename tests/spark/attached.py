@@ -24,6 +24,7 @@ from neve.lake import Lake
 KILLED = -signal.SIGKILL
 _MODULES = (
     "neve.services.dynamic.rounds",
+    "neve.services.ingest",
     "neve.services.rewrites.compaction",
     "neve.services.worker.making",
     "neve.engine.changes.staged",
@@ -76,6 +77,10 @@ class Attached:
         """A worker's tick in a new process that dies at its nth effect on Spark, so many seconds later than it is."""
         self.begin("work", str(lake), tables, die_at, later)
         return self.end()
+
+    def begin_ingest(self, lake: Path, table: str, source: Path, day: str) -> None:
+        """Loads a file in a new process, beside whatever else is going on; `end` waits for it."""
+        self.begin("ingest", str(lake), table, str(source), day)
 
     def begin(self, *request: object) -> None:
         """Asks for a process and does not wait for it; `end` does."""
@@ -136,6 +141,10 @@ def _work(root: str, tables: str, effects: int, later: float) -> None:
     if effects:
         _die_at(effects, of_databases=False)
     lake.worker(slots=2, tables=[tables]).tick()
+
+
+def _ingest(root: str, table: str, source: str, day: str) -> None:
+    _open(root).table(table).ingest(source, date=day)
 
 
 def _open(root: str) -> Lake:

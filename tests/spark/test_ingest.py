@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.sales import DATASET, Rows, model
 
 from neve.engine import ingest as engine
-from neve.engine import reading, tracking
+from neve.engine import reading, staging, tracking
 from neve.errors import CheckFailed, ColumnNotFound, InvalidInput, InvalidSchema, NotFound, Refused, Unsupported
 from neve.lake import Lake, LakeTable
 from neve.model.ingest import IngestReceipt, SourceFile
@@ -433,6 +433,41 @@ def test_two_at_once_load_a_date_once_and_lose_none(
     assert [tuple(row) for row in rows] == [(1, 2), (2, 2), (3, 2)]
     assert sum(receipt.rows_ingested for receipt in receipts) == 6, "whoever came second left the shared date alone"
     assert all(row.state == "ok" for row in spark_lake.table(str(config)).verify())
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_rejected_rows_of_rivals_are_kept_once_each(
+    spark_lake: Lake,
+    make_table: Callable[..., LakeTable],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_first: bool,
+) -> None:
+    """A rival that publishes first makes this load begin anew; one that comes after it adds to the table beside."""
+    table = make_table(schema="id bigint, v string")
+    for day in (1, 2):
+        (tmp_path / f"2024-01-0{day}.csv").write_text(f"id,v\n{day},a\nx{day},b\ny{day},b\n")
+    publish, rivals = staging.publish, [tmp_path / "2024-01-02.csv"]
+
+    def beside(*given: Any, **more: Any) -> int:
+        coming = [rivals.pop()] if rivals else []
+        if coming and is_first:
+            table.ingest(*coming, date="2024-01-02")
+        snapshot = publish(*given, **more)
+        if coming and not is_first:
+            table.ingest(*coming, date="2024-01-02")
+        return snapshot
+
+    monkeypatch.setattr("neve.services.ingest.publish", beside)
+    receipt = table.ingest(tmp_path / "2024-01-01.csv", date="2024-01-01")
+    assert [(row.rows_ingested, row.rows_rejected) for row in receipt.dates] == [(1, 2)]
+    kept = spark_lake.sql(f"SELECT ingest_date, raw FROM {table.name.sql.replace('`t`', '`t__rejected`')}").collect()
+    assert sorted((str(day), json.loads(raw)["id"]) for day, raw in kept) == [
+        *(("2024-01-01", "x1"), ("2024-01-01", "y1"), ("2024-01-02", "x2"), ("2024-01-02", "y2")),
+    ]
+    logged = spark_lake._context.store.ingestions.for_table(table.name.short)
+    assert [(row.rows_ingested, row.rows_rejected) for row in logged] == [(1, 2), (1, 2)]
 
 
 def test_a_missing_file_is_not_found(sales: LakeTable, tmp_path: Path) -> None:

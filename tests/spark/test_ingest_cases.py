@@ -7,7 +7,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from tests.spark.attached import Attached
 
+from neve.errors import InvalidSchema
 from neve.lake import Lake, LakeTable
 
 Make = Callable[..., LakeTable]
@@ -134,3 +136,47 @@ def test_case_15_a_date_lies_in_one_file_whatever_its_tier(make: Make, tmp_path:
     assert rows_by_day(table) == {day: {key: value} for day, (_, key, value) in expected.items()}
     assert (table.status().files, table.status().rows) == (5, 5)
     assert [row.state for row in table.verify()] == ["ok"] * 5
+
+
+@pytest.mark.parametrize("format", ["iceberg", "parquet"])
+def test_two_processes_load_the_same_date_once(
+    spark_lake: Lake,
+    make: Make,
+    tmp_path: Path,
+    format: str,  # noqa: A002
+) -> None:
+    """The same file: one of them loads it. Then two contents: whoever comes last stays, and nothing is doubled."""
+    table, sources = make(format), [tmp_path / name for name in ("a.csv", "b.csv", "c.csv")]
+    for number, source in enumerate(sources):
+        source.write_text(f"id,value\n1,{number}\n2,{number}\nx,{number}\n")
+    processes = [Attached(spark_lake.spark) for _ in range(2)]
+    try:
+        for pair in ([sources[0]] * 2, sources[1:]):
+            for process, source in zip(processes, pair, strict=True):
+                process.begin_ingest(spark_lake.root, str(tmp_path / "t.yaml"), source, "2026-01-31")
+            assert [process.end() for process in processes] == [0, 0]
+            (rows,) = rows_by_day(table).values()
+            assert len(table.query("SELECT id FROM t").collect()) == len(rows) == 2
+            assert set(rows.values()) <= {sources.index(source) for source in pair}
+    finally:
+        for process in processes:
+            process.close()
+    runs = spark_lake.runs.list(table=str(table.name), kind="ingest")
+    loads = [run for run in runs if (run.result or {}).get("rows_ingested")]
+    assert {run.state for run in runs} == {"succeeded"}
+    assert len(loads) == 3, "the same content was loaded by one of the two"
+    assert table.status().ingestion.rows_rejected == 3
+    assert [(row.state, row.logged) for row in table.verify()] == [("ok", 2)]
+
+
+def test_a_narrower_type_never_cuts_a_value(make: Make, tmp_path: Path) -> None:
+    table, source = make("iceberg"), tmp_path / "in.csv"
+    source.write_text("id,value\n1,3000000000\n2,1.5\n3,7\n")
+    (tmp_path / "dataset.yaml").write_text(
+        "name: t\ncolumns: [{name: id, type: bigint}, {name: value, type: bigint}]\n"
+    )
+    with pytest.raises(InvalidSchema, match="value is cleaned to"):
+        table.ingest(source, date="2026-01-31", dataset_config=tmp_path / "dataset.yaml")
+    receipt = table.ingest(source, date="2026-01-31")
+    assert [(row.rows_ingested, row.rows_rejected) for row in receipt.dates] == [(1, 2)]
+    assert rows_by_day(table) == {"2026-01-31": {3: 7}}

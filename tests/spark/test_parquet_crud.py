@@ -70,6 +70,15 @@ def test_null_is_not_true(folder: Path, crud: Crud) -> None:
     assert not (folder / "product_id=ETH-USD").exists()
 
 
+def test_files_whose_names_look_like_patterns_are_read_once(folder: Path, crud: Crud) -> None:
+    paths = sorted(folder.rglob("*.parquet"))
+    for number, path in enumerate(paths[:2]):
+        path.rename(path.with_name(f"{{a,b}}[{number}]*?.parquet"))
+    stats = crud().update("true", {"price": 7.0})
+    assert (stats["rows_updated"], stats["rows_before"], stats["rows_after"]) == (4, 4, 4)
+    assert sorted(row["trade_id"] for row in read(folder)) == sorted(row["trade_id"] for row in trades())
+
+
 @pytest.mark.parametrize(
     "partition_filter",
     [

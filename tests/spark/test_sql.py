@@ -361,6 +361,8 @@ def test_short_names_metadata_columns_and_metadata_tables(
     table = make_table("t", rows="(1, 'a'), (2, 'b')", partition_by=("bucket(2, id)",))
     code, out, _ = cli("table", "query", str(table.name), "SELECT name FROM t WHERE id = 2", "-o", "csv")
     assert (code, out) == (0, "name\nb\n")
+    said = cli("table", "query", str(table.name), "SELECT id FROM t ORDER BY id")
+    assert said == (0, "id\n 1\n 2\n", "✓ 2 rows returned\n\n"), "what it says is no data"
     assert cli("table", "query", f"{namespace}.tt", "SELECT 1")[0] == 3
     assert cli("table", "query", str(table.name), "DELETE FROM t")[0] == 6
 

@@ -11,7 +11,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from neve.catalog import Files
 from neve.errors import NotFound
-from neve.services.landing import look_at, look_into
+from neve.services.landing import find_paths, look_at, look_into
 
 NAMES = ["a.csv", "b/c.csv", "b/d.csv.part", ".hidden.csv", "_started/e.csv", "b/.f.csv", "g.csv._COPYING_", "h.csv~"]
 WHEN = datetime(2024, 1, 31, 12, 30, 15, 123456, tzinfo=UTC)
@@ -65,3 +65,20 @@ def test_what_is_not_there_is_said(folder: Path, remote: Files) -> None:
             look_at([path], remote)
     with pytest.raises(NotFound, match="no such folder"):
         look_into(str(folder / "a.csv"), remote)
+
+
+def test_a_file_has_one_path_however_it_is_spelled(folder: Path, remote: Files) -> None:
+    (folder.parent / "link").symlink_to(folder)
+    spellings = [
+        f"{folder}/b/../a.csv",
+        f"{folder}/../link/a.csv",
+        f"{folder.parent}/link/a.*",
+        f"{folder}/b/../?.csv",
+        f"file://{folder}/b/../a.csv",
+    ]
+    for spelling in spellings:
+        assert find_paths([spelling, f"{folder}/a.csv"], remote) == [f"{folder}/a.csv"]
+    assert find_paths([f"{folder}/b/..", f"{folder.parent}/link"], remote) == [
+        *(f"{folder}/a.csv", f"{folder}/b/c.csv", f"{folder}/b/d.csv.part", f"{folder}/g.csv._COPYING_"),
+        f"{folder}/h.csv~",
+    ]

@@ -106,7 +106,7 @@ def emit_rows(ask: Callable[[int | None], RemoteRows], *, limit: int | None) -> 
     sys.stdout.flush()
 
 
-def emit_frame(frame: DataFrame, *, limit: int | None) -> None:
+def emit_frame(frame: DataFrame, *, limit: int | None, headline: bool = False) -> None:
     """Streams a query's rows to stdout."""
     from neve.engine.statements import stream
 
@@ -115,5 +115,5 @@ def emit_frame(frame: DataFrame, *, limit: int | None) -> None:
         return
     shown = SHOWN_ROWS if limit is None and options.output == "table" else None
     rows = stream(frame, limit=limit if shown is None else shown + 1)
-    emit_stream(rows.columns, rows.stream, shown=shown)
+    emit_stream(rows.columns, rows.stream, shown=shown, headline=headline)
     sys.stdout.flush()

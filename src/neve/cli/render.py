@@ -162,11 +162,16 @@ def emit_error(error: NeveError) -> None:
         say(f"  {error.hint}")
 
 
-def emit_stream(columns: Sequence[str], stream: Iterator[Sequence[Any]], *, shown: int | None) -> None:
-    """Rows of a query as they come. A table shows at most `shown` rows and says when there are more."""
+def emit_stream(
+    columns: Sequence[str], stream: Iterator[Sequence[Any]], *, shown: int | None, headline: bool = False
+) -> None:
+    """Rows of a query as they come. A table shows at most `shown` rows and says when there are more.
+
+    `headline` tells the number of its rows before them, as a result; it is told after them otherwise.
+    """
     match options.output:
         case "table":
-            _emit_table(columns, stream, shown=shown)
+            _emit_table(columns, stream, shown=shown, headline=headline)
         case "csv":
             writer = csv.writer(sys.stdout, lineterminator="\n")
             writer.writerow(columns)
@@ -179,7 +184,7 @@ def emit_stream(columns: Sequence[str], stream: Iterator[Sequence[Any]], *, show
             _emit_array(columns, stream)
 
 
-def _emit_table(columns: Sequence[str], stream: Iterator[Sequence[Any]], *, shown: int | None) -> None:
+def _emit_table(columns: Sequence[str], stream: Iterator[Sequence[Any]], *, shown: int | None, headline: bool) -> None:
     rows: list[list[str | int]] = []
     for row in stream:
         if shown is not None and len(rows) == shown:
@@ -187,8 +192,11 @@ def _emit_table(columns: Sequence[str], stream: Iterator[Sequence[Any]], *, show
             say(f"the first {shown:,} rows; there are more: --limit N, or -o csv|jsonl for all of them")
             return
         rows.append([_shown(value) for value in row])
+    if headline:
+        say(f"✓ {len(rows):,} rows returned\n")
     _print(grid(columns, rows, bold=options.color))
-    say(f"{len(rows):,} {'row' if len(rows) == 1 else 'rows'}")
+    if not headline:
+        say(f"{len(rows):,} {'row' if len(rows) == 1 else 'rows'}")
 
 
 def _emit_array(columns: Sequence[str], stream: Iterator[Sequence[Any]]) -> None:

@@ -364,7 +364,7 @@ def query(
     """Query one table."""
     from neve.cli.commands import emit_frame
 
-    emit_frame(open_lake(create=True).table(table).query(sql, as_of=as_of), limit=limit)
+    emit_frame(open_lake(create=True).table(table).query(sql, as_of=as_of), limit=limit, headline=True)
 
 
 @app.command("export", cls=Command)

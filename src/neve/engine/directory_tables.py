@@ -13,7 +13,7 @@ from neve.engine.content import Fingerprint, fingerprint, observed
 from neve.engine.errors import translated
 from neve.engine.formats import CSV, PARQUET_CONF
 from neve.engine.ingest import Packed, Screened, Tally, Work, packed_rows, screen, sorted_by
-from neve.engine.reading import file_by_file, is_whole
+from neve.engine.reading import exactly, file_by_file, is_whole
 from neve.engine.rejects import NOWHERE, carrier_of, unpack
 from neve.engine.session import fresh_session
 from neve.errors import CheckFailed, Refused, Unsupported
@@ -131,7 +131,7 @@ def read_plain(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) ->
 def infer_plain(spark: SparkSession, files: Sequence[PlainFile], format: FileFormat) -> list[tuple[str, str]]:  # noqa: A002
     """Names and types of the columns of files that nobody described."""
     with translated():
-        paths = [file.path for file in files]
+        paths = exactly(file.path for file in files)
         options = {**CSV, "inferSchema": "true"} if format == "csv" else {"mergeSchema": "true"}
         found = spark.read.format(format).options(**options).load(paths).schema.fields
         return [(field.name, field.dataType.simpleString()) for field in found]
@@ -171,7 +171,7 @@ def _scan(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> list
     if not files:
         return []
     if shape.format == "parquet":
-        return [spark.read.schema(shape.ddl).parquet(*(file.path for file in files))]
+        return [spark.read.schema(shape.ddl).parquet(*exactly(file.path for file in files))]
     return [_scan_csv(spark, header, files, shape) for header in dict.fromkeys(file.columns for file in files)]
 
 
@@ -182,7 +182,7 @@ def _scan_csv(spark: SparkSession, header: tuple[str, ...], files: Sequence[Plai
     types = {column.name.casefold(): str(column.type) for column in shape.columns} | {INGEST_DATE: "date"}
     ddl = ", ".join(f"{quote(name)} {types.get(name.casefold(), 'string')}" for name in header)
     options = {**CSV, "multiLine": "true", "mode": "FAILFAST", "enforceSchema": "true"}
-    paths = [file.path for file in files if file.columns == header]
+    paths = exactly(file.path for file in files if file.columns == header)
     found = spark.read.schema(ddl).options(**options).csv(paths)
     by_name = {name.casefold(): name for name in header}
     return found.select(

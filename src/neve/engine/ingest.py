@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from neve.engine.reading import (
     SOURCE_LINE,
     SourceColumns,
     csv_options,
+    exactly,
     file_by_file,
     model_type,
     read_rows,
@@ -50,6 +51,8 @@ class Tally:
     columns_not_loaded: tuple[str, ...]
     rejected: DataFrame | frozenset[str]
     """The rejected rows, where the pass that wrote the others kept them too; else the paths of their files."""
+    rejected_by_date: Mapping[date, int] = field(default_factory=dict)
+    """Known when the rejected rows have been kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +91,8 @@ def infer_columns(spark: SparkSession, files: Sequence[SourceFile], source: Sour
         reader = spark.read.format(files[0].format).option("mergeSchema", "true")
         if files[0].format == "csv":
             reader = reader.options(inferSchema=True, **csv_options(paths[0], source))
-        return [Field(field.name, model_type(field.dataType)) for field in reader.load(paths).schema.fields]
+        fields = reader.load(exactly(paths)).schema.fields
+        return [Field(field.name, model_type(field.dataType)) for field in fields]
 
 
 def columns_of(spark: SparkSession, files: Collection[SourceFile], source: SourceFormat) -> SourceColumns:
@@ -258,22 +262,27 @@ def _append_files(table: Any, branch: Branch, files: Sequence[Any], summary: Map
 
 
 def _read_loose(spark: SparkSession, files: Sequence[Any]) -> DataFrame:
-    return spark.read.format(files[0].format().toString().lower()).load([file.location() for file in files])
+    return spark.read.format(files[0].format().toString().lower()).load(exactly(file.location() for file in files))
 
 
 def write_rejected(
-    spark: SparkSession, table: TableName, work: Work, tally: Tally, *, run_id: str, summary: Mapping[str, str]
-) -> None:
-    """Keeps every rejected row with its run, file, line, broken rules and raw text; clean files are not read again."""
+    spark: SparkSession, branch: Branch, work: Work, tally: Tally, *, run_id: str, summary: Mapping[str, str]
+) -> dict[date, int]:
+    """Keeps every rejected row with its run, file, line, broken rules and raw text; how many there are of each date.
+
+    Clean files are not read again.
+    """
     from pyspark.sql import functions as f
 
     with translated(), file_by_file(spark):
         found = _reread(spark, work, tally.rejected) if isinstance(tally.rejected, frozenset) else tally.rejected
         kept = found.select(f.lit(run_id).alias("run_id"), "*")
-        writer = kept.coalesce(spark.sparkContext.defaultParallelism).writeTo(table.sql)
+        writer = kept.coalesce(spark.sparkContext.defaultParallelism).writeTo(branch.sql)
         for key, value in summary.items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.append()
+        own = spark.table(branch.sql).where(f.col("run_id") == run_id)
+        return {row[0]: row[1] for row in own.groupBy("ingest_date").count().collect()}
 
 
 def _reread(spark: SparkSession, work: Work, paths: Collection[str]) -> DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from urllib.parse import unquote
 
 from neve.engine.errors import translated
 from neve.engine.parquet_tasks import GROUP, HASH, REPORT, Sink, Told, WrittenFile, merge_files, write_batches
+from neve.engine.reading import exactly
 from neve.engine.session import fresh_session
 from neve.errors import CheckFailed, Unsupported
 from neve.model.names import CATALOG, quote
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 FILE, POSITION, HOME = "_neve_file", "_neve_position", "_neve_home"
 _SPLIT = 128 * 1024 * 1024
 _MAX_TASKS = 200
-_PATTERN = re.compile(r"[\\*?{}\[\]]")
 
 
 def work_session(spark: SparkSession, dataset: Dataset | None = None) -> SparkSession:
@@ -65,12 +64,8 @@ def scan(session: SparkSession, dataset: Dataset, *, home: bool = False) -> Data
 
 
 def read_files(session: SparkSession, columns: Sequence[Field], paths: Collection[str]) -> DataFrame:
-    """Files by name. Spark takes `[` or `*` in one, or in its folder's, for a pattern, unless it is escaped.
-
-    Its option `__globPaths__` will not do: of several files with such names, it reads each as often as there are files.
-    """
-    escaped = [_PATTERN.sub(r"\\\g<0>", path) for path in paths]
-    return session.read.schema(spark_schema(columns)).parquet(*escaped)
+    """These files and no others."""
+    return session.read.schema(spark_schema(columns)).parquet(*exactly(paths))
 
 
 def _with_folders(session: SparkSession, rows: DataFrame, dataset: Dataset, *, home: bool) -> DataFrame:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from neve.engine.errors import translated
+from neve.engine.reading import exactly
 from neve.model.ingest import FileFormat
 from neve.model.names import TableName, quote
 from neve.model.splits import Key
@@ -38,7 +39,7 @@ def sample_files(spark: SparkSession, paths: Sequence[str], kind: FileFormat, co
 
     with translated():
         reader = spark.read.format(kind)
-        rows = (reader.option("header", "true") if kind == "csv" else reader).load(list(paths))
+        rows = (reader.option("header", "true") if kind == "csv" else reader).load(exactly(paths))
         values = rows.select(f.col(quote(column)).cast(key_type).alias("key")).where("key IS NOT NULL")
         return _sampled(values)[0]
 

@@ -30,6 +30,7 @@ SPLIT_BYTES = 128 * 1024 * 1024
 """Spark's spark.sql.files.maxPartitionBytes: a file from this size on may be read by several tasks."""
 _ROW, _BLOCK, _URL = "_neve_row", "_neve_block", "_neve_url"
 _PLACE_IN_TASK = (1 << 33) - 1
+_WILD = re.compile(r"[][{}*?\\]")
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./=,@+~-]*")
 
 
@@ -124,14 +125,25 @@ def _outline(spark: SparkSession, files: Sequence[SourceFile], source: SourceFor
     if files[0].format == "json":
         return _scan_json(spark, files, source)
     reader = spark.read.format(files[0].format).option("mergeSchema", "true")
-    return reader.load([file.path for file in files])
+    return reader.load(exactly(file.path for file in files))
+
+
+def exactly(paths: Iterable[str]) -> list[str]:
+    """Paths as Spark's readers take them for these files and no others: `[` or `*` would make a pattern of a name.
+
+    Spark's own `__globPaths__` reads every file of a load again for each name that looks like a pattern.
+
+    >>> exactly(["/in/a[1].csv", "/in/a.csv"])
+    ['/in/a\\\\[1\\\\].csv', '/in/a.csv']
+    """
+    return [_WILD.sub(r"\\\g<0>", path) for path in paths]
 
 
 def _scan_json(
     spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat, schema: str | None = None
 ) -> DataFrame:
     options = _given(schema=schema, encoding=_encoding(source), multiLine=source.multiline)
-    paths = [file.path for file in files]
+    paths = exactly(file.path for file in files)
     return spark.read.json(paths, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, **options)
 
 
@@ -175,7 +187,7 @@ def _scan_csv(spark: SparkSession, paths: list[str], header: Sequence[str], sour
     schema = StructType([StructField(name, StringType()) for name in (*header, CORRUPT)])
     reader = spark.read.option("columnPruning", "false")  # or a row with too many values would pass unseen
     options = csv_options(paths[0], source)
-    return reader.csv(paths, schema=schema, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, **options)
+    return reader.csv(exactly(paths), schema=schema, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, **options)
 
 
 def csv_options(path: str, source: SourceFormat) -> dict[str, Any]:
@@ -192,7 +204,10 @@ def csv_options(path: str, source: SourceFormat) -> dict[str, Any]:
 
 
 def _placed(spark: SparkSession, rows: DataFrame, dates: Mapping[SourceFile, date], *, with_lines: bool) -> DataFrame:
-    """Adds where each row came from. The dates travel as a small table beside the rows, one line per file."""
+    """Adds where each row came from. The dates travel as a small table beside the rows, one line per file.
+
+    A row of a file that is not among them fails the job: left out, it would be missed by nobody.
+    """
     from pyspark.sql import functions as f
 
     places = _known_places(spark, dates)
@@ -205,7 +220,9 @@ def _placed(spark: SparkSession, rows: DataFrame, dates: Mapping[SourceFile, dat
         rows = rows.withColumn(SOURCE_LINE, f.lit(None).cast("bigint"))
     if CORRUPT not in rows.columns:
         rows = rows.withColumn(CORRUPT, f.lit(None).cast("string"))
-    return rows.join(f.broadcast(places.withColumn(_URL, named(f.col("url"))).drop("url")), _URL).drop(_URL)
+    places = places.withColumn(_URL, named(f.col("url"))).drop("url")
+    known = f.coalesce(INGEST_DATE, f.raise_error(f.lit("a row came from a file that is not among those to load")))
+    return rows.join(f.broadcast(places), _URL, "left").withColumn(INGEST_DATE, known).drop(_URL)
 
 
 def _known_places(spark: SparkSession, dates: Mapping[SourceFile, date]) -> DataFrame:

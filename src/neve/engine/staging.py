@@ -94,6 +94,16 @@ def publish(spark: SparkSession, branch: Branch, *, base: int | None, backup: Ba
     return _until_won(spark, branch.table, published)
 
 
+def pick(spark: SparkSession, branch: Branch) -> None:
+    """Appends to the table, as it is now, what was appended to the branch last; the branch goes in the same commit."""
+
+    def picked(iceberg: Any) -> None:
+        snapshot = iceberg.snapshot(branch.name).snapshotId()
+        iceberg.manageSnapshots().cherrypick(snapshot).removeBranch(branch.name).commit()
+
+    _until_won(spark, branch.table, picked)
+
+
 def _until_won(spark: SparkSession, table: TableName, commit: Callable[[Any], T]) -> T:
     """Commits on the table as it is now; again when something else of it was changed in between."""
     from py4j.protocol import Py4JJavaError

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
 from neve.errors import InvalidInput, InvalidSchema
-from neve.model.facts import TableFacts
+from neve.model.facts import Snapshot, TableFacts
 from neve.model.ingest import SUMMARY, DatePlan, Delivery, Held, IngestPlan, SourceFile
 from neve.model.names import TableName
 from neve.model.results import Reason
@@ -36,13 +36,32 @@ def by_month(files: Iterable[SourceFile], dates: Mapping[SourceFile, date]) -> l
     return [[file for part in found[at : at + step] for file in part] for at in range(0, len(found), step)]
 
 
+def telling_snapshots(facts: TableFacts) -> list[Snapshot]:
+    """The way to the current snapshot that tells what the table holds, newest first.
+
+    It ends with the snapshot that last emptied the table, or where older ones have expired.
+    """
+    found: list[Snapshot] = []
+    for snapshot in facts.ancestors():
+        found.append(snapshot)
+        if empties(snapshot):
+            break
+    return found
+
+
+def empties(snapshot: Snapshot) -> bool:
+    """Whether nothing is left of what was there before."""
+    return snapshot.operation in ("delete", "overwrite") and snapshot.rows == 0
+
+
 def held_in_snapshots(facts: TableFacts) -> list[Held]:
     """What the table's own history says of each date: the newest snapshot on the way to the current one decides.
 
-    A snapshot that is no ancestor (rolled back) does not count; one that expired is the ledger's to remember.
+    A snapshot that is no ancestor (rolled back) does not count, nor one before the table was emptied; one that expired
+    is the ledger's to remember.
     """
     found: dict[date, Held] = {}
-    for snapshot in facts.ancestors():
+    for snapshot in telling_snapshots(facts):
         text = snapshot.summary.get(SUMMARY)
         for day, content_hash in (json.loads(text) if text else {}).items():
             when = date.fromisoformat(day)
@@ -73,6 +92,8 @@ def _plan_date(delivery: Delivery, held: Held | None, *, replace: bool) -> DateP
         return _decide(delivery, "skip", "same_content", f"{delivery.date} already holds this content{run}")
     if held.content_hash == delivery.content_hash:
         return _decide(delivery, "replace", "asked_for", "loaded again because --replace was given")
+    if held.content_hash is None:
+        return _decide(delivery, "replace", "unknown_content", f"what the table holds of {delivery.date} is not known")
     return _decide(delivery, "replace", "new_content", "the content differs from what was loaded before")
 
 

@@ -11,6 +11,7 @@ from neve.engine.ingest import Placing, Work, columns_of, infer_columns
 from neve.errors import InvalidInput, Refused, Unsupported
 from neve.model.commands import neve
 from neve.model.dataset import Dataset, DatasetColumn
+from neve.model.facts import TableFacts
 from neve.model.ingest import INGEST_DATE, FileFormat, SourceFile, is_hidden, rejected_name
 from neve.model.layout import SortField, Transform
 from neve.model.merging import AGGREGATIONS
@@ -97,7 +98,10 @@ def fit(
 def fit_columns(
     context: Context, name: TableName, files: Mapping[SourceFile, date], dataset: Dataset | None, *, evolve: bool
 ) -> Iterator[Work]:
-    """The work of an ingest, with the table ready to take it; columns added for it go again when it fails."""
+    """The work of an ingest, with the table ready to take it; columns added for it go again when it fails.
+
+    They stay where somebody else has written to the table since, or is about to: their values may be in them.
+    """
     facts = context.catalog.facts(name)
     keys, order = keys_of(facts), tuple(facts.sort_by)
     fitted = fit(context, name, facts.columns, files, dataset, evolve=evolve, keys=keys, order=order)
@@ -114,9 +118,14 @@ def fit_columns(
     try:
         yield fitted.work
     except BaseException:
-        if added:
+        if added and _is_untouched(facts, context.catalog.facts(name)):
             context.catalog.alter(name, [DropColumn(_path(change)) for change in added])
         raise
+
+
+def _is_untouched(before: TableFacts, now: TableFacts) -> bool:
+    """Whether nothing was published since, nor lies on a branch."""
+    return (before.current_snapshot_id, before.references) == (now.current_snapshot_id, now.references)
 
 
 def make_rejected_table(context: Context, name: TableName) -> TableName:

@@ -204,6 +204,8 @@ def sum_up(plan: IngestPlan, tally: Tally | None) -> dict[str, JsonValue]:
         "rows_ingested": sum(tally.rows_by_date.values()),
         "rows_rejected": tally.rows_rejected,
         "rejected_by_rule": dict(tally.rejected_by_rule),
+        "rows_by_date": {str(day): rows for day, rows in tally.rows_by_date.items()},
+        "rejected_by_date": {str(day): tally.rejected_by_date.get(day, 0) for day in tally.rows_by_date},
     }
 
 
@@ -254,4 +256,5 @@ def _date_row(item: DatePlan, tally: Tally | None) -> DateRow:
         files=len(item.delivery.files),
         bytes=sum(file.bytes for file in item.delivery.files),
         rows_ingested=tally.rows_by_date.get(item.delivery.date) if tally else None,
+        rows_rejected=tally.rejected_by_date.get(item.delivery.date, 0) if tally and item.action != "skip" else None,
     )

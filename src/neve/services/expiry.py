@@ -36,7 +36,7 @@ from neve.plan.holds import purposes
 from neve.plan.tables import dependants, is_dynamic_table
 from neve.services.context import Context
 from neve.services.deletion import look_again, refuse_half_deleted
-from neve.services.ledger import log_undone
+from neve.services.ledger import log_held
 from neve.services.look import all_facts
 from neve.services.readers import readers_of
 from neve.services.repair import settle_dead_runs
@@ -195,9 +195,9 @@ def _plan_with_files(
 def _commit(context: Context, request: ExpireRequest, found: _Expiry, reach: Reach, run: Progress) -> _Expiry:
     """One commit, by compare-and-swap on what the plan was made from: a tag that comes meanwhile is respected."""
     for _ in range(context.loaded.settings.commit.retries + 1):
+        log_held(context, look_again(context, found.facts), found.plan.gone)
         if found.plan.nothing:
             return found
-        log_undone(context, found.facts)
         gone = [snapshot.id for snapshot in found.plan.gone]
         references = [reference.name for reference in found.plan.references_gone]
         if context.catalog.remove_snapshots(found.facts, gone, references):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from neve.engine.ingest import Tally, Work, stage, write_rejected
+from neve.engine.ingest import Tally, Work, stage
 from neve.engine.loose import removing
 from neve.engine.staging import publish, staged
 from neve.errors import CommitConflict
@@ -25,7 +25,7 @@ from neve.model.names import TableName
 from neve.model.results import Reason
 from neve.plan.ingest import plan_ingest
 from neve.plan.tables import refuse_dynamic
-from neve.services.columns import fit_columns, make_rejected_table
+from neve.services.columns import fit_columns
 from neve.services.context import Context
 from neve.services.deliveries import (
     Request,
@@ -40,8 +40,9 @@ from neve.services.deliveries import (
 )
 from neve.services.directory_tables.ingest import ingest_directory
 from neve.services.directory_tables.tables import find
-from neve.services.ledger import branch_of, held_dates, log_ingest
+from neve.services.ledger import branch_of, doubtful_dates, held_dates, log_ingest
 from neve.services.look import RUN_ID
+from neve.services.rejected import keeping_rejected
 from neve.services.repair import settle_dead_runs
 from neve.services.runs import Progress, recorded
 
@@ -73,16 +74,22 @@ def _ingest_iceberg(context: Context, request: Request) -> IngestReceipt:
     ) as run:
         plan, tally, findings = _load(context, request, deliveries, run)
         if tally is not None:
-            log_ingest(context, request.table, plan, run_id=run.run_id, rows_by_date=tally.rows_by_date)
+            log_ingest(
+                context,
+                request.table,
+                plan,
+                run_id=run.run_id,
+                rows_by_date=tally.rows_by_date,
+                rejected_by_date=tally.rejected_by_date,
+            )
         run.details = sum_up(plan, tally)
         run.undo = _undo(request.table, run)
     return make_receipt(request, plan, tally, began=began, run=run, findings=findings)
 
 
 def _plan(context: Context, facts: TableFacts, deliveries: Sequence[Delivery], request: Request) -> IngestPlan:
-    return plan_ingest(
-        deliveries, held_dates(context, facts), base_snapshot=facts.current_snapshot_id, replace=request.replace
-    )
+    held = doubtful_dates(context, facts) | held_dates(context, facts)
+    return plan_ingest(deliveries, held, base_snapshot=facts.current_snapshot_id, replace=request.replace)
 
 
 def _load(
@@ -97,9 +104,9 @@ def _load(
             return plan, None, []
         with fit_columns(context, request.table, files_of(plan), request.dataset, evolve=request.evolve) as work:
             try:
-                tally, findings = _stage_and_publish(context, request, plan, work, run, first=attempt == 1)
+                tally, findings = _stage_and_publish(context, request, plan, work, run)
             except CommitConflict:
-                if attempt == ATTEMPTS:
+                if attempt == ATTEMPTS or run.snapshot_after is not None:
                     raise
                 context.tell(f"the table was written to meanwhile; once more ({attempt + 1} of {ATTEMPTS})")
                 continue
@@ -108,23 +115,22 @@ def _load(
 
 
 def _stage_and_publish(
-    context: Context, request: Request, plan: IngestPlan, work: Work, run: Progress, *, first: bool
+    context: Context, request: Request, plan: IngestPlan, work: Work, run: Progress
 ) -> tuple[Tally, list[FindingRow]]:
     from neve.engine.session import fresh_session
 
     spark = fresh_session(context.session.spark)
-    summary = {RUN_ID: run.run_id}
     with (
         staged(spark, request.table, branch_of(run.run_id), base=plan.base_snapshot) as branch,
         removing(spark, request.table) as loose,
     ):
         with telling(context, plan):
-            tally = stage(spark, branch, work, plan, summary=summary, loose=loose)
+            tally = stage(spark, branch, work, plan, summary={RUN_ID: run.run_id}, loose=loose)
         findings = judge(request, work, tally)
-        if tally.rows_rejected and first:
-            rejected = make_rejected_table(context, request.table)
-            write_rejected(spark, rejected, work, tally, run_id=run.run_id, summary=summary)
-        run.snapshot_after = publish(spark, branch, base=plan.base_snapshot)
+        with keeping_rejected(context, request.table, run.run_id) as keep:
+            tally = keep(spark, work, tally)
+            context.store.runs.note(run.run_id, sum_up(plan, tally))
+            run.snapshot_after = publish(spark, branch, base=plan.base_snapshot)
     return tally, findings
 
 

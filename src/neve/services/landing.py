@@ -92,7 +92,7 @@ def look_at(paths: Sequence[str], files: Files) -> list[LandedFile]:
     """Files as they lie there now. A local one gets the path that all spellings of its folder lead to."""
     local = [path for path in paths if local_path(path) is not None]
     remote = [path for path in paths if local_path(path) is None]
-    found = [_landed(Path(path).parent.resolve() / Path(path).name) for path in local]
+    found = [_landed(_real(Path(path))) for path in local]
     return found + _look_remotely(remote, files)
 
 
@@ -179,16 +179,22 @@ def _local_place(text: str) -> Path | None:
     return local_path(text) or (None if "://" in text else Path(text).expanduser().absolute())
 
 
+def _real(path: Path) -> Path:
+    """The one spelling of a file that Spark will name it by too: its folder without links and `..`, its own name."""
+    return path.parent.resolve() / path.name
+
+
 def _expand(text: str, files: Files) -> Iterator[str]:
     place = _local_place(text)
     if place is None:
         yield from _expand_remote(text, files)
     elif place.is_dir():
+        place = place.resolve()
         yield from (str(path) for path in sorted(place.rglob("*")) if path.is_file() and _is_data(path, place))
     elif place.is_file():
-        yield str(place)
+        yield str(_real(place))
     elif matches := sorted(glob.glob(str(place), recursive=True)):  # noqa: PTH207 - the pattern may hold `**` and a root
-        yield from (path for path in matches if Path(path).is_file())
+        yield from (str(_real(Path(path))) for path in matches if Path(path).is_file())
     else:
         raise NotFound(f"no such file or folder: {text}")
 

@@ -23,6 +23,7 @@ from neve.services.lineage import tell_run
 from neve.services.look import RUN_ID, all_facts
 from neve.services.processes import is_alive
 from neve.services.registry import forget_row, is_directory, move_row, park_row, register_row
+from neve.services.rejected import settle_rejected
 from neve.services.row_commits import settle_rows
 
 
@@ -52,6 +53,7 @@ def settle(context: Context, run: Run) -> str:
     ended: dict[str, Any] = {
         "state": "succeeded" if made else "failed",
         "finished_at": context.clock(),
+        "result": {} if run.result and not made else None,
         "error_code": None if made else "died",
         "error_message": None if made else _epitaph(run, made=made),
     }
@@ -103,7 +105,10 @@ def _settle_work(context: Context, run: Run) -> bool | None:
         return None
     name, plan = TableName.parse(run.table_name), run.plan or {}
     if is_directory(context, name):
-        return settle_directory(context, name, run)
+        made = settle_directory(context, name, run)
+        if run.kind == "ingest" and made is not None:
+            settle_rejected(context, name, run.run_id, made=made)
+        return made
     match run.kind:
         case "create" | "adopt":
             return _settle_create(context, name, plan)
@@ -125,7 +130,9 @@ def _settle_data(context: Context, name: TableName, run: Run, plan: Mapping[str,
     """The same, for runs that change rows or files of a table."""
     match run.kind:
         case "ingest":
-            return settle_ingest(context, name, run.run_id)
+            made = settle_ingest(context, name, run.run_id)
+            settle_rejected(context, name, run.run_id, made=made)
+            return made
         case "refresh":
             from neve.services.dynamic.history import settle_refresh
 

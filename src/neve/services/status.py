@@ -13,6 +13,7 @@ from neve.model.merging import merging_of
 from neve.model.names import TableName
 from neve.model.periods import missing_dates
 from neve.model.results import CompactionBlock, DuePeriod, IngestionBlock, JobRow, TableStatus
+from neve.model.runs import IngestionRecord
 from neve.plan.period_files import PeriodFiles, due_period_files
 from neve.plan.range_upkeep import PATIENCE, aged_files, plan_range_jobs
 from neve.plan.ranges import RangeReport, keys_of, place_files
@@ -24,7 +25,7 @@ from neve.services.directory_tables.compaction import due
 from neve.services.directory_tables.look import status
 from neve.services.directory_tables.tables import Contents, DirectoryTable, contents, find
 from neve.services.expiry import expirable
-from neve.services.ledger import held_dates
+from neve.services.ledger import held_dates, held_records, logged
 from neve.services.look import live_rows
 from neve.services.rewrites.files import target_bytes
 
@@ -44,7 +45,7 @@ def _directory_status(context: Context, table: DirectoryTable) -> TableStatus:
         context,
         table,
         found,
-        ingestion=ingestion_block(context, table.name),
+        ingestion=ingestion_block(context, table.name, logged(context, table.name)),
         compaction=compaction_block(context, table.name, due=due_rows(due(context, table, found))),
     )
 
@@ -64,7 +65,7 @@ def _iceberg_status(context: Context, name: TableName, file: Path | None) -> Tab
         bytes=sum(item.bytes for item in files),
         snapshots=len(facts.snapshots),
         updated_at=facts.updated_at,
-        ingestion=ingestion_block(context, name),
+        ingestion=ingestion_block(context, name, held_records(context, facts)),
         compaction=compaction_block(context, name, due=_due(context, facts, files, file)),
     )
 
@@ -113,8 +114,8 @@ def _period_row(name: TableName, item: DuePeriod) -> JobRow:
     return JobRow(table=str(name), action=action, due=item.due, reason=item.reason, due_at=item.due_at)
 
 
-def ingestion_block(context: Context, name: TableName) -> IngestionBlock:
-    rows = [row for row in context.store.ingestions.for_table(name.short) if row.status == "success"]
+def ingestion_block(context: Context, name: TableName, rows: Sequence[IngestionRecord]) -> IngestionBlock:
+    """`rows` are the log of what the table holds."""
     dates = sorted(row.date for row in rows)
     return IngestionBlock(
         total_ingestions=len(rows),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 from neve.errors import InvalidInput
 from neve.model.ingest import INGEST_DATE
 from neve.model.names import TableName
 from neve.model.results import DateCount
+from neve.model.runs import IngestionRecord
 from neve.services.context import Context
+from neve.services.ledger import held_records, logged
 
 
 def verify_table(context: Context, name: TableName) -> list[DateCount]:
@@ -21,14 +23,19 @@ def verify_table(context: Context, name: TableName) -> list[DateCount]:
         raise InvalidInput(
             f"{name} has no ingest dates to verify", hint="it is for tables that are filled by neve table ingest"
         )
-    return compare(context, name, count_all_dates(context.session.spark, name))
+    return compare(context, name, count_all_dates(context.session.spark, name), held_records(context, facts))
 
 
-def compare(context: Context, name: TableName, counted: Mapping[date | None, int]) -> list[DateCount]:
-    rows = context.store.ingestions.for_table(name.short)
-    logged = {row.date: row.rows_ingested for row in rows if row.status == "success"}
-    dates = sorted({*logged, *(day for day in counted if day is not None)})
-    found = [_judge(day, logged, counted) for day in dates]
+def compare(
+    context: Context,
+    name: TableName,
+    counted: Mapping[date | None, int],
+    rows: Sequence[IngestionRecord] | None = None,
+) -> list[DateCount]:
+    """`rows` are the log of what the table holds, where loads can be undone."""
+    expected = {row.date: row.rows_ingested for row in (logged(context, name) if rows is None else rows)}
+    dates = sorted({*expected, *(day for day in counted if day is not None)})
+    found = [_judge(day, expected, counted) for day in dates]
     if counted.get(None):
         found.append(DateCount(date=None, logged=None, counted=counted[None], state="not_logged"))
     return found

@@ -61,6 +61,12 @@ class Runs:
             if not ended:
                 self._raise_ended(run_id)
 
+    def note(self, run_id: str, result: JsonObject) -> None:
+        """Leaves what a run is about to have achieved, for whoever ends it if its process dies."""
+        self._database.write(
+            "UPDATE runs SET result = ? WHERE run_id = ? AND state = 'running'", to_json(result), run_id
+        )
+
     def ask_to_end(self, run_id: str, now: datetime) -> None:
         """Leaves word for the process of a run that it is to end; once more changes nothing.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from neve.engine.directory_tables import check_form, without_dates, write_days
-from neve.engine.ingest import Tally, Work, write_rejected
+from neve.engine.ingest import Tally, Work
 from neve.errors import Refused
 from neve.model.directory_tables import Ledger, LedgerDate, LedgerPeriod, Shape
 from neve.model.ingest import Delivery, FindingRow, IngestPlan, IngestReceipt
@@ -27,7 +27,7 @@ from neve.plan.directory_tables import (
     periods_holding,
 )
 from neve.plan.ingest import plan_ingest
-from neve.services.columns import fit, make_rejected_table
+from neve.services.columns import fit
 from neve.services.context import Context
 from neve.services.deliveries import (
     Request,
@@ -51,7 +51,7 @@ from neve.services.directory_tables.tables import (
     shape_of,
 )
 from neve.services.ledger import log_ingest
-from neve.services.look import RUN_ID
+from neve.services.rejected import Keep, keeping_rejected
 from neve.services.runs import Progress, recorded
 from neve.sql.columns import parse_type
 
@@ -73,9 +73,9 @@ def ingest_directory(context: Context, table: DirectoryTable, request: Request) 
     if request.dry_run or not plan.work:
         return make_receipt(request, plan, None, began=began, destination=_destination(table, plan))
     with recorded(context, "ingest", table.name, plan=described_plan(plan), reads=reads_of(plan)) as run:
-        with at_work(context, table, run.run_id) as job:
+        with keeping_rejected(context, table.name, run.run_id) as keep, at_work(context, table, run.run_id) as job:
             plan = _plan(table, job.found, deliveries, request)
-            loaded = _load(job, request, plan) if plan.work else Loaded(plan=plan)
+            loaded = _load(job, request, plan, keep) if plan.work else Loaded(plan=plan)
         _log(context, table, loaded, run)
         run.details = sum_up(plan, loaded.tally)
     destination = _destination(table, plan)
@@ -100,7 +100,7 @@ def _plan(table: DirectoryTable, found: Contents, deliveries: Sequence[Delivery]
     return plan_ingest(deliveries, held, base_snapshot=None, replace=request.replace)
 
 
-def _load(job: Job, request: Request, plan: IngestPlan) -> Loaded:
+def _load(job: Job, request: Request, plan: IngestPlan, keep: Keep) -> Loaded:
     work, ledger = _fit(job, request, plan)
     described = job.table.described
     shape = shape_of(job.context, job.table, ledger)
@@ -110,9 +110,7 @@ def _load(job: Job, request: Request, plan: IngestPlan) -> Loaded:
     with telling(job.context, plan):
         tally, written = write_days(job.spark, work, shape, job.spool / "days", values)
     findings = judge(request, work, tally)
-    if tally.rows_rejected:
-        rejected = make_rejected_table(job.context, job.table.name)
-        write_rejected(job.spark, rejected, work, tally, run_id=job.run_id, summary={RUN_ID: job.run_id})
+    tally = keep(job.spark, work, tally)
     ledger = _displace(job, dates, ledger, shape)
     there = {file.path for file in job.found.files}
     for day in dates:
@@ -180,6 +178,7 @@ def _log(context: Context, table: DirectoryTable, loaded: Loaded, run: Progress)
         loaded.plan,
         run_id=run.run_id,
         rows_by_date=loaded.tally.rows_by_date,
+        rejected_by_date=loaded.tally.rejected_by_date,
         destinations={day: f"{table.location}/{day_path(table.described, day)}" for day in dates},
     )
 
