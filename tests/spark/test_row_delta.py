@@ -243,6 +243,33 @@ def test_nor_does_it_while_a_branch_is_made_and_published(lakes: Lakes, monkeypa
     lakes.check(sums="sums")
 
 
+def test_who_writes_while_a_branch_is_being_published_wins(lakes: Lakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Iceberg looks at the table once more when it begins to publish, after we have."""
+    lakes.declare("sums", "sums")
+    lakes.write("INSERT INTO {ns}.s VALUES (1, 1, 1.5, null)")
+    real = staging.load_iceberg
+
+    class Disturbed:
+        def __init__(self, iceberg: Any) -> None:
+            self.iceberg = iceberg
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.iceberg, name)
+
+        def manageSnapshots(self) -> Any:  # noqa: N802 - Iceberg's name
+            if len(list(self.iceberg.refs().keySet().toArray())) > 1:  # the branch is there, and to be published
+                monkeypatch.setattr(staging, "load_iceberg", real)
+                lakes.write("DELETE FROM {ns}.sums WHERE k = 3")
+            return self.iceberg.manageSnapshots()
+
+    monkeypatch.setattr(staging, "load_iceberg", lambda spark, name: Disturbed(real(spark, name)))
+    with pytest.raises(CommitConflict, match="was written to meanwhile"):
+        lakes.refresh("sums", way="merge")
+    assert [row.name for row in lakes.lake.table(f"{lakes.namespace}.sums").references()] == ["main"]
+    lakes.refresh("sums")
+    lakes.check(sums="sums")
+
+
 def test_few_changes_take_few_jobs_and_one_commit(lakes: Lakes) -> None:
     """Keyed rows: the changes to every task, rows written, places collected. A bag is counted and looked up besides."""
     for query in ("sums", "bag"):

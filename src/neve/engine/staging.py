@@ -78,13 +78,17 @@ def publish(spark: SparkSession, branch: Branch, *, base: int | None, backup: Ba
     Raises:
         CommitConflict: the table has moved since `base`; nothing was published.
     """
+    from pyspark.errors import IllegalArgumentException
 
     def published(iceberg: Any) -> int:
         current = iceberg.currentSnapshot()
         if (None if current is None else current.snapshotId()) != base:
             raise CommitConflict(f"{branch.table} was written to meanwhile")
         snapshot: int = iceberg.snapshot(branch.name).snapshotId()
-        change = iceberg.manageSnapshots().fastForwardBranch(_MAIN, branch.name).removeBranch(branch.name)
+        try:  # it looks at the table once more, and nothing is committed yet
+            change = iceberg.manageSnapshots().fastForwardBranch(_MAIN, branch.name).removeBranch(branch.name)
+        except IllegalArgumentException as exc:
+            raise CommitConflict(f"{branch.table} was written to meanwhile") from exc
         if backup is not None and base is not None:
             change = change.createTag(backup.tag, base)
             change = change.setMaxRefAgeMs(backup.tag, int(backup.max_age.total_seconds() * 1000))
