@@ -230,6 +230,9 @@ def test_what_only_spark_can_take() -> None:
 def test_an_older_layout_is_left_unless_forced() -> None:
     files = [file(1, spec=1), file(1, spec=1), file(1, spec=1)]
     assert why(plan(files)) == {"old_layout": 3}
+    only = replace(RULES, force=True, only=frozenset({files[0].path, files[1].path}))
+    assert [file.path for group in plan(files, only).groups for file in group.files] == [files[0].path, files[1].path]
+    assert why(plan(files, only)) == {"filtered": 1}
     (group,) = plan(files, replace(RULES, force=True)).groups
     assert (group.mechanic, len(group.files)) == ("spark", 3)
 

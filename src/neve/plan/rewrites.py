@@ -87,9 +87,11 @@ def choose(files: Sequence[Candidate], spec_id: int, rules: RewriteRules) -> Cho
     work: dict[str, tuple[tuple[Candidate, ...], Reason]] = {}
     left: list[LeftAlone] = []
     for label, members in _by_partition(files).items():
-        current = [file for file in members if file.entry.file.spec_id == spec_id]
-        old = [file for file in members if file.entry.file.spec_id != spec_id]
-        picked, reason, passed = _pick(current, rules)
+        outside = [file for file in members if rules.only is not None and file.path not in rules.only]
+        inside = [file for file in members if rules.only is None or file.path in rules.only]
+        old = [file for file in inside if file.entry.file.spec_id != spec_id]
+        picked, reason, others = _pick([file for file in inside if file.entry.file.spec_id == spec_id], rules)
+        passed = [(outside, FILTERED), *others]
         if rules.force and old:
             work[_older(label)] = (tuple(old), OLD_LAYOUT)
         else:
@@ -114,6 +116,7 @@ def _older(label: str) -> str:
     return f"{label} of an older layout" if label else "an older layout"
 
 
+FILTERED = Reason(code="filtered", detail="not what --where or --partition asks for")
 OLD_LAYOUT = Reason(code="old_layout", detail="written under an older partitioning; --force rewrites it")
 _Passed = list[tuple[list[Candidate], Reason]]
 
@@ -127,18 +130,13 @@ def _by_partition(files: Iterable[Candidate]) -> Mapping[str, list[Candidate]]:
 
 def _pick(files: Sequence[Candidate], rules: RewriteRules) -> tuple[list[Candidate], Reason, _Passed]:
     """The files to take, why, and the others with why not."""
-    outside = [file for file in files if rules.only is not None and file.path not in rules.only]
-    inside = [file for file in files if rules.only is None or file.path in rules.only]
-    passed: _Passed = [(outside, Reason(code="filtered", detail="not what --where or --partition asks for"))]
-    if not inside:
-        return [], ALONE, passed
+    if not files:
+        return [], ALONE, []
     if rules.strategy in SORTED:
-        picked, reason, others = _pick_unsorted(inside, rules)
-    elif rules.strategy == "size-ratio":
-        picked, reason, others = _pick_by_ratio(inside, rules)
-    else:
-        picked, reason, others = _pick_small(inside, rules)
-    return picked, reason, [*passed, *others]
+        return _pick_unsorted(files, rules)
+    if rules.strategy == "size-ratio":
+        return _pick_by_ratio(files, rules)
+    return _pick_small(files, rules)
 
 
 ALONE = Reason(code="alone", detail="no other file goes with it")
