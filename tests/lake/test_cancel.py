@@ -23,7 +23,7 @@ from neve.errors import Cancelled, Conflict, JobFailed, RunNotFound
 from neve.http import create_app
 from neve.lake import Lake
 from neve.model.names import TableName
-from neve.model.runs import REQUEST, Run
+from neve.model.runs import REQUEST, Run, new_run_id
 from neve.plan.agenda import Job
 from neve.services import cancelling
 from neve.services.look import RUN_ID
@@ -235,7 +235,12 @@ def test_a_process_that_does_not_hear_is_not_waited_for(lake: Lake, cli: Cli, mo
     with recorded(lake._context, "compact", TableName.parse("t")) as progress:
         pass
     elsewhere = lake.runs.show(progress.run_id).model_copy(
-        update={"run_id": f"{progress.run_id[:-1]}0", "state": "running", "finished_at": None, "host": "elsewhere"}
+        update={
+            "run_id": new_run_id(lake._context.clock(), lake._context.entropy),
+            "state": "running",
+            "finished_at": None,
+            "host": "elsewhere",
+        }
     )
     lake._context.store.runs.start(elsewhere)
     said = cli("runs", "cancel", elsewhere.run_id, "-o", "json")

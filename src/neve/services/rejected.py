@@ -8,11 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from neve.engine.ingest import Tally, Work, write_rejected
 from neve.engine.staging import Branch, pick, staged
 from neve.model.ingest import rejected_name
 from neve.model.names import TableName
-from neve.services.columns import make_rejected_table
 from neve.services.context import Context
 from neve.services.ledger import branch_of
 from neve.services.look import RUN_ID
@@ -20,7 +18,9 @@ from neve.services.look import RUN_ID
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Keep = Callable[["SparkSession", Work, Tally], Tally]
+    from neve.engine.ingest import Tally, Work
+
+Keep = Callable[["SparkSession", "Work", "Tally"], "Tally"]
 """Writes the rejected rows of a load, if it has any; the tally with their number for each date."""
 
 
@@ -31,6 +31,9 @@ def keeping_rejected(context: Context, table: TableName, run_id: str) -> Iterato
         seen = []
 
         def keep(spark: SparkSession, work: Work, tally: Tally) -> Tally:
+            from neve.engine.ingest import write_rejected
+            from neve.services.columns import make_rejected_table
+
             if not tally.rows_rejected:
                 return tally
             rejected = make_rejected_table(context, table)
