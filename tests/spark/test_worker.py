@@ -66,9 +66,13 @@ def test_a_killed_worker_is_taken_over_and_two_share_the_work(
         clock.go(timedelta(minutes=2))
         events: list[Event] = []
         assert {outcome.state for outcome in work(events)} == {"succeeded"}
-        assert {event.fields["table"] for event in events if event.name == "claim_taken_over"} == held
+        # Java ends a commit that the dead process had asked for: then nobody need take over the table.
+        source = f"{namespace}.a"
+        done = {source} if spark_lake.table(source).history()[0].operation == "replace" else set()
+        taken = {event.fields["table"] for event in events if event.name == "claim_taken_over"}
+        assert held - done <= taken <= held
         assert differences(spark_lake, quick, queries) == {}, step
-        assert store.claims.held() == {}
+        assert {claim.table_name for claim in store.claims.held().values()} <= done
         assert store.setbacks.list() == {}
 
     quick.sql(f"DELETE FROM {namespace}.a WHERE k = 1 AND x = 1")
