@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.attached import Attached
 from tests.spark.dynamic_oracle import COMPILED, INTERPRETED, QUICK
 
 from neve.cli.app import run
@@ -50,6 +51,14 @@ def quick(spark_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
 def compiled(spark_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
     """A session that compiles queries, as users' do; and so do those that refreshes make for themselves."""
     return _all_sessions(spark_lake, monkeypatch, COMPILED)
+
+
+@pytest.fixture
+def attached(quick: SparkSession) -> Iterator[Attached]:
+    """Processes on this process's Spark that may be killed."""
+    server = Attached(quick)
+    yield server
+    server.close()
 
 
 def _all_sessions(lake: Lake, monkeypatch: pytest.MonkeyPatch, conf: Mapping[str, str]) -> SparkSession:

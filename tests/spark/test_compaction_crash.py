@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,13 +15,6 @@ from neve.lake import Lake, LakeTable
 from neve.services.leases import TTL
 
 MOST = 40  # effects of a compaction: more, and it does not end
-
-
-@pytest.fixture
-def attached(quick: SparkSession) -> Iterator[Attached]:
-    server = Attached(quick)
-    yield server
-    server.close()
 
 
 @pytest.mark.faults

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
@@ -18,13 +17,6 @@ QUERIES = {
     "bag": "SELECT a.k, x, y FROM {ns}.a JOIN {ns}.b ON a.k = b.k",
 }
 MOST = 40  # effects of a refresh: more, and it does not end
-
-
-@pytest.fixture
-def attached(quick: SparkSession) -> Iterator[Attached]:
-    server = Attached(quick)
-    yield server
-    server.close()
 
 
 @pytest.mark.faults

@@ -216,6 +216,19 @@ def test_a_rival_that_changes_no_row_does_not_matter(lakes: Lakes, monkeypatch: 
     assert strays(lakes, "sums") == set()
 
 
+class Disturbed:
+    """Iceberg's table, but for what happens when its references are to be changed."""
+
+    def __init__(self, iceberg: Any, manage: Callable[[Any], Any]) -> None:
+        self._iceberg, self._manage = iceberg, manage
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iceberg, name)
+
+    def manageSnapshots(self) -> Any:  # noqa: N802 - Iceberg's name
+        return self._manage(self._iceberg)
+
+
 def test_nor_does_it_while_a_branch_is_made_and_published(lakes: Lakes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A MERGE goes by a branch: commits of references, each of which may find the table's metadata changed."""
     lakes.declare("sums", "sums")
@@ -223,20 +236,13 @@ def test_nor_does_it_while_a_branch_is_made_and_published(lakes: Lakes, monkeypa
     real, table = staging.load_iceberg, lakes.lake.table(f"{lakes.namespace}.sums")
     tries = itertools.count()
 
-    class Disturbed:
-        def __init__(self, iceberg: Any) -> None:
-            self.iceberg = iceberg
+    def manage(iceberg: Any) -> Any:
+        change = iceberg.manageSnapshots()
+        if (number := next(tries)) % 2 == 0:
+            table.set({"mine": str(number)})
+        return change
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.iceberg, name)
-
-        def manageSnapshots(self) -> Any:  # noqa: N802 - Iceberg's name
-            change = self.iceberg.manageSnapshots()
-            if (number := next(tries)) % 2 == 0:
-                table.set({"mine": str(number)})
-            return change
-
-    monkeypatch.setattr(staging, "load_iceberg", lambda spark, name: Disturbed(real(spark, name)))
+    monkeypatch.setattr(staging, "load_iceberg", lambda spark, name: Disturbed(real(spark, name), manage))
     assert lakes.refresh("sums", way="merge")["sums"].strategy == "merge"
     assert next(tries) == 4, "making and publishing were tried twice; then nothing was left to remove"
     assert [row.name for row in table.references()] == ["main"]
@@ -249,20 +255,13 @@ def test_who_writes_while_a_branch_is_being_published_wins(lakes: Lakes, monkeyp
     lakes.write("INSERT INTO {ns}.s VALUES (1, 1, 1.5, null)")
     real = staging.load_iceberg
 
-    class Disturbed:
-        def __init__(self, iceberg: Any) -> None:
-            self.iceberg = iceberg
+    def manage(iceberg: Any) -> Any:
+        if len(list(iceberg.refs().keySet().toArray())) > 1:  # the branch is there, and to be published
+            monkeypatch.setattr(staging, "load_iceberg", real)
+            lakes.write("DELETE FROM {ns}.sums WHERE k = 3")
+        return iceberg.manageSnapshots()
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.iceberg, name)
-
-        def manageSnapshots(self) -> Any:  # noqa: N802 - Iceberg's name
-            if len(list(self.iceberg.refs().keySet().toArray())) > 1:  # the branch is there, and to be published
-                monkeypatch.setattr(staging, "load_iceberg", real)
-                lakes.write("DELETE FROM {ns}.sums WHERE k = 3")
-            return self.iceberg.manageSnapshots()
-
-    monkeypatch.setattr(staging, "load_iceberg", lambda spark, name: Disturbed(real(spark, name)))
+    monkeypatch.setattr(staging, "load_iceberg", lambda spark, name: Disturbed(real(spark, name), manage))
     with pytest.raises(CommitConflict, match="was written to meanwhile"):
         lakes.refresh("sums", way="merge")
     assert [row.name for row in lakes.lake.table(f"{lakes.namespace}.sums").references()] == ["main"]
