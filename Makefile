@@ -33,7 +33,8 @@ test-fast: ## the tests that need no JVM, without the long ones
 fuzz: setup ## search further for changes that are derived, read or applied wrongly: make fuzz N=20000 SPARK_N=300
 	@NEVE_FUZZ=$(or $(N),20000) $(RUN) pytest --quiet -n $(WORKERS) tests/property $(ARGS)
 	@FUZZ_SPARK=$(or $(SPARK_N),300) $(RUN) pytest --quiet -n $(SPARK_WORKERS) \
-		tests/spark/test_dynamic_fuzz.py tests/spark/test_changes_histories.py tests/spark/test_range_model.py $(ARGS)
+		tests/spark/test_dynamic_fuzz.py tests/spark/test_changes_histories.py tests/spark/test_range_model.py \
+		tests/spark/test_parquet_model.py tests/spark/test_table_rows.py $(ARGS)
 
 soak: ## tests that take minutes each: all of TPC-H as dynamic tables, and everything at once
 	@scripts/setup.sh spark

@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.histories import History, head, oracle, quick_session, read
+from tests.spark.searching import SEARCHED
 
 from neve.lake import Lake
 
-COUNT = int(os.environ.get("FUZZ_SPARK") or 40)  # not NEVE_…: Névé refuses what it does not know
+COUNT = int(SEARCHED or 40)
 FAILED_ONCE = (1021,)  # back over a wider type: files hold what the earlier schema cannot
 STEPS = 5
 

@@ -7,7 +7,6 @@ equals its query, as a bag.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from sqlglot import exp
 from sqlglot.transforms import eliminate_qualify
 from tests.spark.dynamic_cases import Case, random_case
 from tests.spark.dynamic_oracle import Difference, differences
+from tests.spark.searching import SEARCHED
 
 from neve.errors import NeveError
 from neve.lake import Lake
@@ -29,7 +29,6 @@ from neve.model.names import TableName
 from neve.model.refresh import RefreshReceipt
 from neve.services import repair
 
-SEARCHED = os.environ.get("FUZZ_SPARK")  # not NEVE_…: Névé refuses what it does not know
 CASES = int(SEARCHED or 60)
 TABLES, STEPS = 12, 2
 ENOUGH = TABLES // 2  # tables that followed changes: without a search, a life ends then

@@ -1,13 +1,13 @@
 """Random operations on random partitionings come to the same as on a list of rows in memory.
 
-Six sequences; `NEVE_FUZZ=200 pytest tests/spark/test_parquet_model.py` searches further.
+`make fuzz` searches further.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.spark.searching import lives
 from tests.spark.trades import Row, bag, read, write
 
 from neve.lake import Lake
@@ -23,7 +24,7 @@ from neve.plan.folders import partition_of
 
 pytestmark = pytest.mark.spark
 
-SEQUENCES = int(os.environ.get("NEVE_FUZZ", "6"))
+NUMBERS = count()
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.string()), ("j", pa.int32()), ("v", pa.float64()), ("s", pa.string())])
 PARTITIONINGS: tuple[list[str], ...] = ([], ["k"], ["j", "k"], ["k", "j"], ["j"])
 Truth = bool | None
@@ -215,7 +216,6 @@ def play(game: Game, rounds: int) -> None:
             raise AssertionError(f"after {', '.join(played)}: {exc}") from exc
 
 
-@pytest.mark.parametrize("seed", range(SEQUENCES))
-def test_like_a_list_in_memory(spark_lake: Lake, tmp_path: Path, seed: int) -> None:
-    game = FolderGame(Random(seed), tmp_path / "d", spark_lake.spark)
-    play(game, 3)
+@lives(7)
+def test_like_a_list_in_memory(spark_lake: Lake, tmp_path: Path, chance: Random) -> None:
+    play(FolderGame(chance, tmp_path / str(next(NUMBERS)) / "d", spark_lake.spark), 3)

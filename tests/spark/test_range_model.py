@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.spark.searching import lives
 
 from neve.engine.rewrites import matching_files
 from neve.errors import InvalidInput
@@ -26,8 +27,8 @@ from neve.services.ranges.reading import Asked
 from neve.services.ranges.splitting import commit_cut
 from neve.sql.ranges import inside, literal
 
-COUNT = int(os.environ.get("FUZZ_SPARK") or 2)
 STEPS = 7
+NUMBERS = count()
 VALUES: dict[str, list[Key]] = {
     "int": [-3, 0, 1, 2, 5, 8],
     "string": ["", "a", "a'", "b\\", "é", "\U00010000"],
@@ -48,7 +49,7 @@ class Life:
     lake: Lake
     name: str
     folder: Path
-    chance: random.Random
+    chance: Random
     kinds: tuple[str, str]
     rows: list[Row] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
@@ -152,12 +153,12 @@ def _between(value: Key, low: Key, high: Key, with_low: bool, with_high: bool) -
     return above and (order(value) < order(high) or (with_high and value == high))
 
 
-@pytest.mark.parametrize("seed", range(COUNT))
-def test_a_table_in_ranges_is_a_list_of_rows(spark_lake: Lake, namespace: str, tmp_path: Path, seed: int) -> None:
-    chance = random.Random(seed)
+@lives(3)
+def test_a_table_in_ranges_is_a_list_of_rows(spark_lake: Lake, namespace: str, tmp_path: Path, chance: Random) -> None:
+    name = f"{namespace}.t{next(NUMBERS)}"
     kinds = (chance.choice(sorted(VALUES)), chance.choice(sorted(VALUES)))
     schema = f"k {kinds[0]} not null, n {kinds[1]} not null, v int"
-    spark_lake.tables.create(f"{namespace}.t", schema, row_keys=["k, n"], sort_keys=["v"])
-    life = Life(spark_lake, f"{namespace}.t", tmp_path, chance, kinds)
+    spark_lake.tables.create(name, schema, row_keys=["k, n"], sort_keys=["v"])
+    life = Life(spark_lake, name, tmp_path, chance, kinds)
     for _ in range(STEPS):
         life.step()

@@ -1,20 +1,21 @@
 """delete, update, upsert and dedupe on Iceberg tables: as on folders, one commit each, and the way back.
 
-Four sequences; `NEVE_FUZZ=100 pytest tests/spark/test_table_rows.py` searches further.
+`make fuzz` searches further.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.spark.searching import lives
 from tests.spark.test_parquet_model import SCHEMA, Game, play
 
 from neve.errors import (
@@ -36,6 +37,7 @@ pytestmark = pytest.mark.spark
 MakeTable = Callable[..., LakeTable]
 RowsOf = Callable[..., list[tuple[object, ...]]]
 Cli = Callable[..., tuple[int, str, str]]
+NUMBERS = count()
 
 
 class TableAsCrud:
@@ -94,10 +96,10 @@ class TableGame(Game):
         )
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("NEVE_FUZZ", "4"))))
-def test_like_a_list_in_memory(spark_lake: Lake, namespace: str, seed: int) -> None:
+@lives(5)
+def test_like_a_list_in_memory(spark_lake: Lake, namespace: str, chance: Random) -> None:
     """Every verb on random tables and partitionings, merge-on-read and copy-on-write."""
-    play(TableGame(Random(seed), spark_lake, f"{namespace}.t"), 3)
+    play(TableGame(chance, spark_lake, f"{namespace}.t{next(NUMBERS)}"), 3)
 
 
 @pytest.fixture
