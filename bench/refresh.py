@@ -37,7 +37,7 @@ QUERIES = {
 }
 CLUSTERED = {"join": "id", "window": "customer"}  # as one would a large result; every way's table is laid out alike
 TELLING = {"group": (0.001, 0.01, 0.5), "join": (0.001,)}  # shares that change by default: under 15 minutes in all
-SMALL, WARM_UP = 300_000, 20  # rows of the facts that Java compiles everything on, and turns until most of it has
+SMALL, WARM_UP = 300_000, 60  # rows of the facts that Java compiles everything on, and turns until most of it has
 FULL, NEVE, MERGE, DUCKDB = "Spark, computed anew", "Névé", "MERGE over changelog view", "DuckDB, computed anew"
 
 
