@@ -191,8 +191,8 @@ class ParquetCompactor(_Folder):
     ) -> Stats:
         """Merges files of partitions that have at least `min_file_count` of them (below `max_file_size_mb`, if given).
 
-        Sources that are not deleted move to `_sources`, where no reader counts their rows a second time. `verify`
-        compares the rows of each new file with those that it is made of, before anything is removed.
+        Sources that are not deleted become a backup, which `restore` brings back, and of which no reader counts the
+        rows. `verify` compares the rows of each new file with those that it is made of, before anything is removed.
         """
         request = CompactRequest(
             target_file_size_mb=self._target,

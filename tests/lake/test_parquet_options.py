@@ -77,7 +77,7 @@ def test_compaction(cli: Cli, folder: Path, words: tuple[str, ...], after: int) 
     assert dry["files_after"] == stats["files_after"] == after
     gone = dry["files_before"] - after
     assert len(list(folder.rglob("*.parquet"))) == len(files) - gone
-    assert bool(list(folder.glob("_sources/**/*.kept"))) is bool(gone)
+    assert bool(list(folder.glob("_backups/**/*.kept"))) is bool(gone)
     assert sums(folder) == before
 
 

@@ -61,16 +61,19 @@ def test_small_files_become_one(folder: Path, compactor: Compactor) -> None:
     assert compactor().compact(min_file_count=5)["run_id"] is None
 
 
-def test_kept_sources_are_counted_once(folder: Path, compactor: Compactor) -> None:
+def test_kept_sources_are_counted_once_and_come_back(folder: Path, compactor: Compactor) -> None:
     """C4: keeping the sources doubled every row; here any pattern finds each row once."""
-    rows = read(folder)
-    compactor().compact(delete_source_files=False)
+    rows, before = read(folder), files(folder)
+    stats = compactor().compact(delete_source_files=False)
     assert len(files(folder)) == 3
     assert read(folder) == rows
     assert bag(read_with_duckdb(folder)) == bag(rows)
-    assert len(list(folder.glob("_sources/**/*.kept"))) == 14
-    kept = pq.read_table(folder / "_sources/k=1/f00.parquet.kept", partitioning=None).to_pylist()
-    assert kept == rows[:4]
+    kept = folder / "_backups" / str(stats["run_id"])
+    assert len(list(kept.rglob("*.parquet.kept"))) == 14
+    assert pq.read_table(kept / "k=1/f00.parquet.kept", partitioning=None).to_pylist() == rows[:4]
+    assert stats["undo"] == f"neve parquet restore {folder} {stats['run_id']}"
+    ParquetCRUD(folder).restore(stats["run_id"])
+    assert files(folder) == before
 
 
 def test_sizes_counts_filters_and_order(folder: Path, compactor: Compactor) -> None:

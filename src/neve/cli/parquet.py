@@ -99,7 +99,7 @@ def compact(
     partition: Partition = None,
     compression: Compression = "zstd",
     keep_source_files: Annotated[
-        bool, typer.Option("--keep-source-files", help="Sources move to DIR/_sources instead of going.")
+        bool, typer.Option("--keep-source-files", help="Keep the sources as a backup, for `neve parquet restore`.")
     ] = False,
     verify: Annotated[bool, typer.Option("--verify/--no-verify", help="Compare the rows before anything goes.")] = True,
     dry_run: DryRun = False,

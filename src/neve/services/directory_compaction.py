@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from neve.directory import Change, Directory
+from neve.directory.backups import Backups
 from neve.errors import CheckFailed, InvalidInput
+from neve.model.commands import neve
 from neve.model.directories import CompactStats, Fragmentation, PartitionFiles
 from neve.model.progress import progress_line
 from neve.plan.directories import Bin, CompactionRules, Dataset, plan_bins, prune
@@ -84,11 +86,14 @@ def compact_files(work: Workplace, location: str, request: CompactRequest) -> Co
             order = sort_fields(dataset.names, request.sort_by, where=location)
             bins, partitions = plan_bins(selected.footers, rules)
             merged = sum(item.bytes for item in bins)
-            after = merged
+            after, undo = merged, None
             if change is not None and bins:
                 made = _make(work, dataset, bins, change, codec=codec, order=order, verify=request.verify)
                 after = sum(size for _, _, size in made.files)
-                _publish(change, made, delete=request.delete_source_files)
+                sources = _publish(change, made)
+                if not request.delete_source_files:
+                    Backups(directory).make(change, action="parquet compact", replaced=sources, now=work.clock())
+                    undo = neve("parquet", "restore", directory.location, run.run_id)
         total = sum(footer.bytes for footer in selected.footers)
         stats = CompactStats(
             run_id=run.run_id if bins and not request.dry_run else None,
@@ -102,16 +107,21 @@ def compact_files(work: Workplace, location: str, request: CompactRequest) -> Co
             rows=selected.rows,
             start_time=started,
             end_time=work.clock(),
+            undo=undo,
         )
-        run.details = stats.model_dump(mode="json")
+        run.details, run.undo = stats.model_dump(mode="json"), undo
     return stats
 
 
-def _publish(change: Change, made: _Made, *, delete: bool) -> None:
+def _publish(change: Change, made: _Made) -> list[str]:
+    """Lets the new files take the place of their sources; the paths of those."""
+    sources = []
     for number, (item, address, _) in enumerate(made.files):
         for path in item.files:
-            change.remove(path) if delete else change.keep(path)
+            change.remove(path)
+            sources.append(path)
         change.publish(address, f"{item.folder}/compact-{change.run_id}-{number}.parquet".lstrip("/"))
+    return sources
 
 
 def _make(
