@@ -199,6 +199,25 @@ def test_one_row_of_each_key_stays(make_table: MakeTable, rows_of: RowsOf, spark
     assert spark_lake.table(old).upsert([{"id": 2}, {"id": 3}], ["id"]).rows_inserted == 1
 
 
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_one_row_of_each_key_stays_where_files_are_written_anew(
+    spark_lake: Lake, namespace: str, rows_of: RowsOf, version: str
+) -> None:
+    """Copy-on-write, as other tools' tables are: equal rows, NULL keys, and files without such a key are left alone."""
+    properties = {"format-version": version, "write.merge.mode": "copy-on-write"}
+    spark_lake.tables.create(f"{namespace}.whole", "id int, name string", properties=properties)
+    table = spark_lake.table(f"{namespace}.whole")
+    spark_lake.sql(f"INSERT INTO {table.name.sql} VALUES (7, 'only')", write=True)
+    alone = {row.path for row in table.files()}
+    for rows in ("(1, 'a'), (1, 'a'), (NULL, 'x')", "(NULL, 'y'), (1, 'b')"):
+        spark_lake.sql(f"INSERT INTO {table.name.sql} VALUES {rows}", write=True)
+    receipt = both(lambda dry_run: table.dedupe(["id"], "last", ["name"], dry_run=dry_run), table)
+    assert (receipt.rows_deleted, receipt.rows_after) == (3, 3)
+    assert Counter(rows_of(table, "id, name")) == Counter([(None, "y"), (1, "b"), (7, "only")])
+    assert alone < {row.path for row in table.files()}
+    assert table.dedupe(["id"]).reason is not None
+
+
 def test_what_is_refused_leaves_everything_as_it_was(
     trades: LakeTable, make_table: MakeTable, spark_lake: Lake
 ) -> None:

@@ -113,29 +113,49 @@ def plan_dedupe(
     keep: str,
     order_by: Sequence[SortField],
     lineage: bool,
+    whole_files: bool,
 ) -> TableWork:
     """All but one row of each key: the first or last by an order, else in the order in which the rows came.
 
-    Without row lineage (format 2) that is not known, and the order is that of file names and places.
+    Without row lineage (format 2) that is not known, and the order is that of file names and places. Where merges write
+    `whole_files` anew (copy-on-write), Spark does not know the places of rows in them: all rows of a key that is there
+    several times go, and one comes.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     with translated():
-        names = dict.fromkeys([*keys, *(item.term.column for item in order_by)])
-        rows = session.table(table).select(*map(quote, names), *_places(lineage))
+        every = session.table(table)
+        names = every.columns if whole_files else dict.fromkeys([*keys, *(item.term.column for item in order_by)])
+        rows = every.select(*map(quote, names), *_places(lineage))
         order = [*map(sorted_by, order_by), *(f.col(name).asc_nulls_first() for name in _place_names(lineage))]
         among = Window.partitionBy(*map(quote, keys))
-        place, last = f.row_number().over(among.orderBy(*order)), f.count(f.lit(1)).over(among)
-        doomed = place != (f.lit(1) if keep == "first" else last)
-        losers = rows.select(_FILE, _POSITION, doomed.alias(_STEP)).where(_STEP).drop(_STEP)
-        losers = losers.localCheckpoint(eager=False)
+        place, copies = f.row_number().over(among.orderBy(*order)), f.count(f.lit(1)).over(among)
+        doomed = place != (f.lit(1) if keep == "first" else copies)
+        judged = rows.withColumns({_STEP: doomed, _COPIES: copies})
+        if whole_files:
+            several = judged.where(f"{_COPIES} > 1").select(*map(quote, names), _STEP).localCheckpoint(eager=False)
+            return _keep_one(several, every.columns, keys)
+        losers = judged.where(_STEP).select(_FILE, _POSITION).localCheckpoint(eager=False)
 
         def write(target: str) -> None:
             there = (f.col("_file") == f.col(_FILE)) & (f.col("_pos") == f.col(_POSITION))
             losers.mergeInto(target, there).whenMatched().delete().merge()
 
         return TableWork(deleted=losers.count(), statement=write)
+
+
+def _keep_one(several: DataFrame, names: Sequence[str], keys: Sequence[str]) -> TableWork:
+    """All rows of these keys go, and those come that are not to go."""
+    from pyspark.sql import functions as f
+
+    kept = several.where(f"NOT {_STEP}").drop(_STEP)
+    steps = [_step(kept.select(*map(quote, keys)), "delete", names), _step(kept, "insert", names)]
+
+    def write(target: str) -> None:
+        _merge(steps, target, names, keys=keys, update=(), bounds=f.lit(True))
+
+    return TableWork(deleted=several.where(_STEP).count(), statement=write)
 
 
 def plan_upsert(

@@ -92,7 +92,15 @@ def dedupe_rows(
 
         keys = key_columns(_names(facts), key_cols, where=str(name))
         order = sort_fields(_names(facts), order_by, where=str(name))
-        return plan_dedupe(session, name.sql, keys, keep=keep, order_by=order, lineage=_has_lineage(facts))
+        return plan_dedupe(
+            session,
+            name.sql,
+            keys,
+            keep=keep,
+            order_by=order,
+            lineage=_has_lineage(facts),
+            whole_files=_merges_whole_files(facts),
+        )
 
     plan: dict[str, JsonValue] = {"keys": list(key_cols), "keep": keep, "order_by": list(order_by)}
     return change_rows(context, name, "dedupe_rows", prepare, plan=plan, way=way)
@@ -163,6 +171,11 @@ def _required(facts: TableFacts) -> list[str]:
 
 def _has_lineage(facts: TableFacts) -> bool:
     return facts.format_version >= _LINEAGE_VERSION
+
+
+def _merges_whole_files(facts: TableFacts) -> bool:
+    """Iceberg's copy-on-write, which is what a table does that says nothing."""
+    return facts.properties.get("write.merge.mode", "").lower() != "merge-on-read"
 
 
 def _refuse_own(names: Mapping[str, object] | Sequence[str]) -> None:
