@@ -26,7 +26,7 @@ from neve.engine.executors import run_tasks
 from neve.errors import NeveError, Unsupported
 from neve.lake import Lake, LakeTable
 from neve.model.copying import CopyOptions, CopyResult
-from neve.parquet import ParquetCompactor
+from neve.parquet import ParquetCompactor, Repartitioner
 from neve.plan import rewrite_groups
 from neve.services import copy_tasks
 from neve.services.copies import FileCopy
@@ -118,10 +118,21 @@ def active_tasks(lake: Lake) -> int:
 
 def compact(lake: Lake, folder: Path, told: list[str]) -> dict[str, Any]:
     """Of a plain folder; what is left of it and beside it."""
-    before = len(told)
+    before, jobs = len(told), count_jobs(lake)
     done = attempt(lambda: ParquetCompactor(folder, lake=lake).compact()["files_after"])
     left = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    return {**done, "left": left, "told": told[before:]}
+    return {**done, "left": left, "told": told[before:], "jobs": count_jobs(lake) - jobs}
+
+
+def repartition(lake: Lake, source: Path, target: Path) -> dict[str, Any]:
+    jobs = count_jobs(lake)
+    done = attempt(lambda: Repartitioner(source, target, ["k"], lake=lake).repartition()["files_written"])
+    return {**done, "jobs": count_jobs(lake) - jobs}
+
+
+def count_jobs(lake: Lake) -> int:
+    java: Any = lake.spark.sparkContext
+    return int(java._jsc.sc().statusStore().jobsList(None).size())
 
 
 def without_neve(lake: Lake, folder: Path, told: list[str]) -> dict[str, Any]:
@@ -256,6 +267,7 @@ def main(folder: Path) -> None:
         copy_tasks.copy_in_task = die_first
         report["killed"] = compact(lake, folder / "killed", told)
         copy_tasks.copy_in_task = _real
+        report["repartition"] = repartition(lake, folder / "s3", folder / "parted")
         report["s3"] = tell_s3(lake, folder / "s3")
         report["table"] = tell_tables(lake, told)
     (folder / "report.json").write_text(json.dumps(report))

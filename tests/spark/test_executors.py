@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     random, first = Random(7), root / _FOLDERS[0]
     first.mkdir()
     for number in range(3):
-        table = pa.table({"id": [random.getrandbits(62) for _ in range(150_000)]})
+        table = pa.table({"id": [random.getrandbits(62) for _ in range(150_000)], "k": [1] * 150_000})
         pq.write_table(table, first / f"f{number}.parquet", compression="zstd")
     for name in _FOLDERS[1:]:
         shutil.copytree(first, root / name)
@@ -91,10 +91,17 @@ def test_a_cancelled_job_leaves_no_task_at_work(report: dict[str, Any]) -> None:
 def test_a_plain_folder_is_what_threads_make_of_it(report: dict[str, Any], folder: Path) -> None:
     """Byte for byte, but for the run that footers name."""
     assert report["by-tasks"]["done"] == ParquetCompactor(folder / "by-threads").compact()["files_after"] == 1
+    assert report["by-tasks"]["jobs"] == 1, "of Spark, for all copies"
     (ours,), (theirs,) = ([*(folder / name).iterdir()] for name in _FOLDERS[:2])
     assert ours.stat().st_size == theirs.stat().st_size
     assert _body(ours) == _body(theirs)
     assert pq.read_table(ours).equals(pq.read_table(theirs))
+
+
+def test_a_repartition_copies_by_tasks_too(report: dict[str, Any], folder: Path) -> None:
+    assert report["repartition"] == {"done": 1, "jobs": 1}
+    (file,) = (folder / "parted" / "k=1").iterdir()
+    assert _body(file) == _body(next((folder / "by-tasks").iterdir()))
 
 
 def _body(file: Path) -> bytes:
