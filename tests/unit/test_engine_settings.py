@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from neve.config import LoadedSettings, load_settings
-from neve.config.connections import arrow_s3, pyiceberg_properties, spark_catalog, spark_s3, table_defaults, uses_s3
+from neve.config.connections import (
+    arrow_s3,
+    pyiceberg_properties,
+    spark_catalog,
+    spark_s3,
+    table_defaults,
+    uses_s3,
+    with_environment,
+)
 from neve.engine.conf import Launch, Machine, archive_name, read_machine, spark_conf
 from neve.engine.errors import from_java
 from neve.engine.jars import AVRO, AWS, ICEBERG, POSTGRESQL, S3A, SQLITE, coordinates, find_jars, ivy_folder
@@ -134,6 +142,28 @@ def test_s3_speaks_to_spark_pyiceberg_and_arrow_alike(tmp_path: Path) -> None:
     assert arrow["endpoint_override"] == "host:9000"
     assert arrow["scheme"] == "http"
     assert arrow["secret_key"] == "secret"
+
+
+def test_executors_reach_s3_by_what_this_process_has() -> None:
+    """Settings come first; keys are never mixed."""
+    env = {
+        "AWS_ACCESS_KEY_ID": "ada",
+        "AWS_SECRET_ACCESS_KEY": "s3cret",
+        "AWS_SESSION_TOKEN": "token",
+        "AWS_DEFAULT_REGION": "eu-west-1",
+        "AWS_ENDPOINT_URL": "http://store:9000",
+    }
+    assert with_environment({}, {}) == {}
+    assert with_environment({}, env) == {
+        "access_key": "ada",
+        "secret_key": "s3cret",
+        "session_token": "token",
+        "region": "eu-west-1",
+        "endpoint_override": "store:9000",
+        "scheme": "http",
+    }
+    own = {"access_key": "own", "secret_key": "key", "region": "us-east-1"}
+    assert with_environment(own, env) == own | {"endpoint_override": "store:9000", "scheme": "http"}
 
 
 def test_properties_of_new_tables_follow_the_settings(tmp_path: Path) -> None:

@@ -14,6 +14,11 @@ from neve.model.names import CATALOG, DEFAULT_NAMESPACE
 _BUSY_MS = 30_000
 _MIB = 1024 * 1024
 SQL_CATALOGS = ("sqlite", "postgresql")
+_AWS_KEYS = {
+    "access_key": "AWS_ACCESS_KEY_ID",
+    "secret_key": "AWS_SECRET_ACCESS_KEY",
+    "session_token": "AWS_SESSION_TOKEN",
+}
 _MEANING = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
 
 
@@ -182,6 +187,19 @@ def arrow_s3(loaded: LoadedSettings) -> Mapping[str, str | bool]:
         "force_virtual_addressing": False if s3.path_style else None,
     }
     return {key: value for key, value in values.items() if value is not None}
+
+
+def with_environment(s3: Mapping[str, str | bool], env: Mapping[str, str]) -> Mapping[str, str | bool]:
+    """The same with what pyarrow would find in this process's environment, for processes that have another one."""
+    found: dict[str, str | bool] = {}
+    if "access_key" not in s3 and env.get("AWS_ACCESS_KEY_ID") and env.get("AWS_SECRET_ACCESS_KEY"):
+        found = {word: env[name] for word, name in _AWS_KEYS.items() if env.get(name)}
+    if region := env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION"):
+        found["region"] = region
+    endpoint = urlsplit(env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or "")
+    if endpoint.netloc:
+        found |= {"endpoint_override": endpoint.netloc, "scheme": endpoint.scheme}
+    return {**found, **s3}
 
 
 def _secret(value: SecretStr | None) -> str | None:

@@ -11,6 +11,10 @@ from neve.config import LoadedSettings
 from neve.config.connections import spark_catalog, spark_meaning, spark_s3
 from neve.engine.java import Java
 from neve.model.names import CATALOG
+from neve.plan.masters import in_one_process
+
+LOCAL = "local[*]"
+"""The master of a Spark that belongs to no lake."""
 
 _GIB = 1024**3
 _LOG4J = Path(__file__).with_name("log4j2.properties")
@@ -37,8 +41,15 @@ class Launch:
     dump_archive_to: Path | None = None
 
 
+def master_of(loaded: LoadedSettings) -> str:
+    """The address of Spark's master; `spark.conf` has the last word, as in all."""
+    spark = loaded.settings.spark
+    return spark.conf.get("spark.master", spark.master)
+
+
 def is_local(loaded: LoadedSettings) -> bool:
-    return loaded.settings.spark.master.startswith("local")
+    """Whether Spark has no executors beside this process and its JVM."""
+    return in_one_process(master_of(loaded))
 
 
 def spark_conf(loaded: LoadedSettings, launch: Launch) -> dict[str, str]:

@@ -46,6 +46,7 @@ _JAVA: tuple[tuple[str, type[NeveError]], ...] = (
 )
 _UNKNOWN = "org.apache.iceberg.exceptions.CommitStateUnknownException"
 _GONE = ("org.apache.iceberg.exceptions.NotFoundException", "java.io.FileNotFoundException")
+_PYTHON = "org.apache.spark.api.python.PythonException: Traceback"
 _WORKER = re.compile(r"^\s*(?:[A-Za-z_.]+)(?:Error|Invalid|Exception): (.+)$", re.MULTILINE)
 _SNAPSHOT = re.compile(
     r"Cannot find (?:a )?(?:matching )?snapshot|unknown snapshot id|snapshot.*older than", re.IGNORECASE
@@ -91,8 +92,8 @@ def from_spark(exc: PySparkException) -> NeveError:
     for prefix, kind in _CONDITIONS:
         if condition.startswith(prefix):
             return kind(_placed(text, message), hint=_suggestion(text))
-    if isinstance(exc, PythonException) and (causes := _WORKER.findall(text)):
-        return JobFailed(f"a worker failed: {causes[-1]}", hint=_WHOLE_STORY)
+    if isinstance(exc, PythonException) and (failed := _of_a_worker(text)):
+        return failed
     if _SNAPSHOT.search(text):
         return SnapshotNotFound(message, hint=_SNAPSHOTS)
     if isinstance(exc, ParseException | AnalysisException):
@@ -102,6 +103,8 @@ def from_spark(exc: PySparkException) -> NeveError:
 
 def from_java(text: str) -> NeveError:
     """By the Java class named in the text."""
+    if _PYTHON in text and (of_a_worker := _of_a_worker(text)):
+        return of_a_worker
     causes = [match["message"] for match in _CAUSE.finditer(text) if match["message"]]
     telling = causes[-1] if causes else text
     message, advice = _sentence(telling)
@@ -115,6 +118,12 @@ def from_java(text: str) -> NeveError:
     known = _CONDITION.match(telling.strip()) is not None
     failed = FileGone if any(name in text for name in _GONE) else JobFailed
     return failed(f"Spark: {message}", hint=advice if known else _WHOLE_STORY)
+
+
+def _of_a_worker(text: str) -> JobFailed | None:
+    """What Python said last, in a task."""
+    causes = _WORKER.findall(text)
+    return JobFailed(f"a worker failed: {causes[-1]}", hint=_WHOLE_STORY) if causes else None
 
 
 def _sentence(text: str) -> tuple[str, str | None]:

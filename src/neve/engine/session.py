@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from neve.config import LoadedSettings
 from neve.engine.classes import static
-from neve.engine.conf import Launch, archive_name, is_local, read_machine, same_lake, spark_conf
+from neve.engine.conf import Launch, archive_name, is_local, master_of, read_machine, same_lake, spark_conf
 from neve.engine.interrupts import Handler, current_handler, give_back, quieten_py4j, take_over
 from neve.engine.jars import UNWANTED, Jars, cache_folder, find_jars, ivy_folder
 from neve.engine.java import find_java
 from neve.engine.marks import mark_thread
 from neve.errors import SparkUnavailable
 from neve.model.names import CATALOG
+from neve.plan.masters import on_one_machine
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -258,7 +259,7 @@ class Session:
 
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         os.environ["JAVA_HOME"] = str(find_java(self._env).home)
-        if is_local(self._loaded):
+        if on_one_machine(master_of(self._loaded)):
             _keep_to_loopback()
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # its workers import Névé
         with self.log_file.open("ab") as log:
@@ -289,6 +290,8 @@ def _last_cause(log_file: Path) -> str | None:
 
 def running_session() -> SparkSession | None:
     """The Spark that this process has already, whoever started it."""
+    if "pyspark" not in sys.modules:
+        return None
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession()

@@ -58,6 +58,17 @@ class Workplace:
         context = self.context or _context_here(self.tell) or _scratch_context(self.tell)
         return context.session.spark
 
+    @cached_property
+    def master(self) -> str:
+        """That of the Spark which work runs on, or would run on: none is started for the question."""
+        from neve.engine.conf import LOCAL, master_of
+        from neve.engine.session import running_session
+
+        if found := self.given or running_session():
+            return str(found.conf.get("spark.master"))
+        with self.lake() as context:
+            return LOCAL if context is None else master_of(context.loaded)
+
     @contextmanager
     def lake(self) -> Iterator[Context | None]:
         """The lake that the folder belongs to, or else the one that we are in, if any."""

@@ -1,18 +1,17 @@
 """Few large files out of many small ones, in a plain folder; and how badly it needs that.
 
 The cheapest mechanic that is right does the work, file by file of the output: row groups are copied as they are when
-they are large enough and fit together, in this process; else pyarrow merges the files in Spark's tasks, a row group in
-memory at a time; and Spark sorts when an order is asked for.
+they are large enough and fit together, in this process or by Spark's executors; else pyarrow merges the files in
+Spark's tasks, a row group in memory at a time; and Spark sorts when an order is asked for.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from neve.directory import Change, Directory
@@ -33,7 +32,7 @@ from neve.services.directories import (
     recorded_run,
     trusted_dataset,
 )
-from neve.services.directory_copies import can_copy_files, copy_files
+from neve.services.directory_copies import can_copy_files, copy_all, copy_of
 from neve.services.directory_rows import changing
 
 _MIB = 1024 * 1024
@@ -136,18 +135,20 @@ def _make(
 ) -> _Made:
     made = _Made()
     copied = [] if order else [item for item in bins if can_copy_files(dataset.location, item.files, codec=codec)]
-    began, total, done = time.monotonic(), sum(item.bytes for item in copied), 0
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        staged = {item: change.stage(f"{number}.parquet") for number, item in enumerate(copied)}
-        copies = pool.map(
-            lambda item: copy_files(dataset.location, item.files, staged[item], run_id=change.run_id), copied
-        )
-        for item, size in zip(copied, copies, strict=True):
-            if work.context is not None:
-                work.context.watch.check()
-            made.files.append((item, staged[item], size))
-            done += item.bytes
-            work.tell(progress_line("copying row groups", done, total, seconds=time.monotonic() - began, bytes=True))
+    began, done = time.monotonic(), list(accumulate(item.bytes for item in copied))
+
+    def tell(number: int) -> None:
+        if work.context is not None:
+            work.context.watch.check()
+        seconds = time.monotonic() - began
+        work.tell(progress_line("copying row groups", done[number], done[-1], seconds=seconds, bytes=True))
+
+    copies = [
+        copy_of(dataset.location, item.files, change.stage(f"{number}.parquet"), run_id=change.run_id)
+        for number, item in enumerate(copied)
+    ]
+    for item, copy in zip(copied, copy_all(work, copies, tell), strict=True):
+        made.files.append((item, copy.path, copy.result.bytes))
     if copied:
         work.tell(f"copying row groups: {time.monotonic() - began:.0f} s")
     done_already = set(copied)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
+from neve.catalog.files import Files
 from neve.engine.parquet_tasks import RUN_KEY
-from neve.errors import CheckFailed
 from neve.model.copying import CopyOptions
 from neve.plan.copying import MIN_ROW_GROUP_BYTES, can_copy
+from neve.services.copies import FileCopy, make_copy
+from neve.services.copy_tasks import MadeCopy, copy_by_tasks, executors_for
+from neve.services.directories import Workplace
 
 _WORDS = {"none": "UNCOMPRESSED", "lz4": "LZ4_RAW"}
 """Codecs that Parquet calls otherwise than pyarrow; its own LZ4 is an older one, which is not written any more."""
@@ -32,22 +35,31 @@ def can_copy_files(location: str, files: Sequence[str], *, codec: str, most_rows
     )
 
 
-def copy_files(location: str, files: Sequence[str], address: str, *, run_id: str) -> int:
-    """Makes one file of several, reads back what it holds, and gives its size.
+def copy_of(location: str, files: Sequence[str], address: str, *, run_id: str) -> FileCopy:
+    """One file of several, which is read back before it counts."""
+    sources = tuple(f"{location}/{path}" for path in files)
+    return FileCopy(of=location, sources=sources, target=address, options=_options(run_id), proven=True)
+
+
+def copy_all(work: Workplace, copies: Sequence[FileCopy], done: Callable[[int], None]) -> list[MadeCopy]:
+    """Makes all copies: by Spark's executors where it has some, else in threads. `done` hears of each, in their order.
 
     Raises:
-        CheckFailed: it does not hold what its sources do.
+        CheckFailed: one does not hold what its sources do.
     """
-    from neve.files.copier import LocalSource, LocalTarget, copy, verify
+    by_tasks = copy_by_tasks(executors_for(work), copies) if copies else []
+    left = [copy for copy, made in zip(copies, by_tasks, strict=True) if made is None]
+    results: list[MadeCopy] = []
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        here = pool.map(_copy_here, left)
+        for number, made in enumerate(by_tasks):
+            results.append(next(here) if made is None else made)
+            done(number)
+    return results
 
-    with ExitStack() as stack:
-        sources = [stack.enter_context(LocalSource(f"{location}/{path}")) for path in files]
-        with LocalTarget(address, sync=True) as target:
-            copy(sources, target, options=_options(run_id))
-        reason = verify(sources, stack.enter_context(LocalSource(address)), depth="pages")
-        if reason is not None:
-            raise CheckFailed(f"a copy of {files[0]} and others is wrong: {reason.detail}", hint="nothing was changed")
-    return os.stat(address).st_size  # noqa: PTH116
+
+def _copy_here(copy: FileCopy) -> MadeCopy:
+    return MadeCopy(copy.target, make_copy(copy, Files()))
 
 
 def _options(run_id: str) -> CopyOptions:

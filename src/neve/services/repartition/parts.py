@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -13,10 +12,10 @@ from typing import TYPE_CHECKING
 from neve.directory import Directory
 from neve.model.progress import progress_line
 from neve.plan.adopt import Footer
-from neve.plan.directories import MOST_OPEN, Dataset, Group, split_threads, whole_files
+from neve.plan.directories import MOST_OPEN, Dataset, split_threads, whole_files
 from neve.plan.rows import find_names, sort_fields
 from neve.services.directories import Workplace, check_codec
-from neve.services.directory_copies import can_copy_files, copy_files
+from neve.services.directory_copies import can_copy_files, copy_all, copy_of
 from neve.services.repartition.request import RepartitionRequest
 from neve.services.repartition.resuming import NOTE, Begun, check_target, note_of, start_over
 
@@ -120,16 +119,26 @@ def _copy_whole(
     ]
     meter = _Meter(work.tell, what, sum(footer.bytes for _, footers in packs for footer in footers))
 
-    def copy(item: tuple[int, tuple[Group, list[Footer]]]) -> WrittenFile:
-        number, (group, footers) = item
-        address = f"{sink.folder}/copy-{number}.staged"
-        size = copy_files(part.location, [footer.path for footer in footers], address, run_id=sink.run_id)
-        meter.advance(sum(footer.bytes for footer in footers))
-        rows = sum(footer.rows for footer in footers)
-        return WrittenFile(address=address, group=group_name(group), rows=rows, bytes=size, digest=0)
-
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        files = list(pool.map(copy, enumerate(packs)))
+    copies = [
+        copy_of(
+            part.location,
+            [footer.path for footer in footers],
+            f"{sink.folder}/copy-{number}.staged",
+            run_id=sink.run_id,
+        )
+        for number, (_, footers) in enumerate(packs)
+    ]
+    made = copy_all(work, copies, lambda number: meter.advance(sum(footer.bytes for footer in packs[number][1])))
+    files = [
+        WrittenFile(
+            address=copy.path,
+            group=group_name(group),
+            rows=sum(footer.rows for footer in footers),
+            bytes=copy.result.bytes,
+            digest=0,
+        )
+        for (group, footers), copy in zip(packs, made, strict=True)
+    ]
     if packs:
         meter.end()
     return {footer.path for _, footers in packs for footer in footers}, files

@@ -6,15 +6,13 @@ import os
 import uuid
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from neve.catalog import Catalog
 from neve.catalog.files import local_path
-from neve.errors import CheckFailed
-from neve.files.copier.lineage import ROW_ID_FIELD, SEQUENCE_FIELD
+from neve.files.copier.lineage import ROW_ID_FIELD, SEQUENCE_FIELD, Lineage
 from neve.files.encoding import Encoding, can_encode, encode
 from neve.model.copying import CopyOptions, CopyResult, FileShape
 from neve.model.facts import TableFacts
@@ -24,9 +22,10 @@ from neve.plan.copying import copy_class
 from neve.plan.provenance import ICEBERG_IGNORES
 from neve.plan.rewrite_groups import Footers, for_spark
 from neve.services.context import Context
+from neve.services.copies import FileCopy, check_rows, make_copy, open_source, open_target
 
 if TYPE_CHECKING:
-    from neve.files.copier import Lineage, Source, Target
+    from neve.files.copier import Source, Target
 
 READERS = 8
 _LINEAGE = frozenset({ROW_ID_FIELD, SEQUENCE_FIELD})
@@ -65,27 +64,21 @@ class Writing:
         return CopyOptions(ignore=ICEBERG_IGNORES, without=_LINEAGE if self.lineage else frozenset())
 
     def source(self, path: str) -> Source:
-        from neve.files.copier import ArrowSource, LocalSource
-
-        if (local := local_path(path)) is not None:
-            return LocalSource(local)
-        filesystem, key = self.catalog.files.filesystem(path)
-        return ArrowSource(filesystem, key)
+        return open_source(self.catalog.files, path)
 
     def target(self, path: str) -> Target:
-        from neve.files.copier import ArrowTarget, LocalTarget
-
-        if (local := local_path(path)) is not None:
-            local.parent.mkdir(parents=True, exist_ok=True)
-            return LocalTarget(local)
-        filesystem, key = self.catalog.files.filesystem(path)
-        return ArrowTarget(filesystem, key)
+        return open_target(self.catalog.files, path)
 
     def new_path(self, beside: str) -> str:
-        """A path for a new file in the folder of another of its partition, where that is the table's own."""
+        """A path for a new file in the folder of another of its partition, where that is the table's own.
+
+        A local folder is there then.
+        """
         folder = beside.rpartition("/")[0]
         if not folder.startswith(f"{self.files.facts.location.rstrip('/')}/"):
             folder = f"{self.files.facts.location.rstrip('/')}/data"
+        if (local := local_path(folder)) is not None:
+            local.mkdir(parents=True, exist_ok=True)
         return f"{folder}/{uuid.uuid4()}-neve.parquet"
 
 
@@ -187,41 +180,35 @@ def write_group(
     Raises:
         CheckFailed: the rows are not as many as the table says; the file is gone again.
     """
+    if group.mechanic != "encode" or writing.encoding is None:
+        return make_copy(copy_of(writing, group, path), writing.catalog.files)
+    files = [(partial(writing.source, file.path), shapes[file.path]) for file in group.files]
+    lines, options = _lines(writing, group), CopyOptions(ignore=ICEBERG_IGNORES)
     with writing.target(path) as target:
-        lines = _lines(group) if writing.lineage else None
-        if group.mechanic == "encode" and writing.encoding is not None:
-            files = [(partial(writing.source, file.path), shapes[file.path]) for file in group.files]
-            options = CopyOptions(ignore=ICEBERG_IGNORES)
-            done = encode(files, target, lineage=lines, encoding=writing.encoding, options=options, pool=pool)
-        else:
-            done = _copied(writing, group, target, lines)
-        if done.rows != group.rows:
-            raise CheckFailed(
-                f"{group.rows:,} rows of {writing.files.facts.name} came out as {done.rows:,}",
-                hint="nothing was changed",
-            )
-        return done
+        done = encode(files, target, lineage=lines, encoding=writing.encoding, options=options, pool=pool)
+        check_rows(str(writing.files.facts.name), group.rows, done.rows)
+    return done
 
 
-def _copied(writing: Writing, group: Group, target: Target, lines: Sequence[Lineage] | None) -> CopyResult:
-    from neve.files.copier import copy, lineage_columns
+def copy_of(writing: Writing, group: Group, path: str) -> FileCopy:
+    """The copy of a group's row groups into a new file."""
+    return FileCopy(
+        of=str(writing.files.facts.name),
+        sources=tuple(file.path for file in group.files),
+        target=path,
+        options=writing.options,
+        rows=group.rows,
+        lineage=_lines(writing, group),
+    )
 
-    with ExitStack() as stack:
-        sources = []
-        for file in group.files:
-            sources.append(source := writing.source(file.path))
-            stack.callback(source.close)
-        extra = lineage_columns(lines) if lines is not None else ()
-        return copy(sources, target, options=writing.options, extra_columns=extra)
 
-
-def _lines(group: Group) -> list[Lineage]:
-    from neve.files.copier import Lineage
-
-    return [
+def _lines(writing: Writing, group: Group) -> tuple[Lineage, ...] | None:
+    if not writing.lineage:
+        return None
+    return tuple(
         Lineage(first_row_id=file.entry.first_row_id or 0, sequence_number=file.entry.file.sequence)
         for file in group.files
-    ]
+    )
 
 
 def cores() -> int:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Self
 
 from neve.errors import CommitConflict
 from neve.model.changes import LiveFile
-from neve.model.copying import FileShape
+from neve.model.copying import CopyResult, FileShape
 from neve.model.progress import progress_line
 from neve.model.rewrites import Group
 from neve.plan.merged_metrics import merged_metrics
 from neve.plan.rewrites import RewriteRules
 from neve.services.context import Context
-from neve.services.rewrites.files import Writing, cores, write_group
+from neve.services.copy_tasks import copy_by_tasks, executors_of
+from neve.services.rewrites.files import Writing, copy_of, cores, write_group
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -76,7 +77,9 @@ class Rewriting:
 
     def make(self, groups: Sequence[Group]) -> None:
         """Writes the new files of all groups."""
-        self._write_here([group for group in groups if group.mechanic != "spark"])
+        self._copy_by_tasks([group for group in groups if group.mechanic == "copy"])
+        done = {id(made.group) for made in self.made}
+        self._write_here([group for group in groups if group.mechanic != "spark" and id(group) not in done])
         self._write_by_spark([group for group in groups if group.mechanic == "spark"])
         turns = {id(group): turn for turn, group in enumerate(groups)}
         self.made.sort(key=lambda made: turns[id(made.group)])
@@ -124,6 +127,16 @@ class Rewriting:
         if made.job is not None:
             self._rewrite.discard([made.job])
 
+    def _copy_by_tasks(self, groups: Sequence[Group]) -> None:
+        """Has Spark's executors copy row groups, where it has some; what they cannot is left to this process."""
+        executors = executors_of(self.context) if groups else None
+        if executors is None:
+            return
+        copies = [copy_of(self.writing, group, self.writing.new_path(group.files[0].path)) for group in groups]
+        for group, copy in zip(groups, copy_by_tasks(executors, copies), strict=True):
+            if copy is not None:
+                self._keep(self._swapped(group, copy.path, copy.result))
+
     def _write_here(self, groups: Sequence[Group]) -> None:
         """By copy or by encoding, several groups at once."""
         began, total = time.monotonic(), sum(group.bytes for group in groups)
@@ -136,11 +149,15 @@ class Rewriting:
                 self.context.tell(line)
 
     def _written(self, encoders: Executor, group: Group) -> Made:
+        path = self.writing.new_path(group.files[0].path)
+        done = write_group(self.writing, group, self.shapes, path, encoders)
+        return self._keep(self._swapped(group, path, done))
+
+    def _swapped(self, group: Group, path: str, done: CopyResult) -> Made:
+        """What the commit is told of a new file: by its footer, and by what manifests say of those before it."""
         from neve.engine.data_files import NewFile
         from neve.engine.rewrites import Swap
 
-        path = self.writing.new_path(group.files[0].path)
-        done = write_group(self.writing, group, self.shapes, path, encoders)
         first, entries = group.files[0].entry, [file.entry for file in group.files]
         file = LiveFile(
             content="data",
@@ -160,7 +177,7 @@ class Rewriting:
             ),
             split_offsets=done.split_offsets,
         )
-        return self._keep(Made(group, swap=Swap(tuple(entry.file for entry in entries), new)))
+        return Made(group, swap=Swap(tuple(entry.file for entry in entries), new))
 
     def _keep(self, made: Made) -> Made:
         """Remembered as soon as it is written: when another group fails, this one's files are to go too."""
