@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from tests.contract.records import MINUTE, NOW, make_run, read_by_hand, write_by_hand
 
-from neve.model.history import DynamicRecord, RefreshRecord, SourceRecord
+from neve.model.history import Dependency, DynamicRecord, RefreshRecord, SourceRecord
 from neve.store import Store
 from neve.store.schema import MIGRATIONS
 
@@ -101,7 +101,15 @@ def test_history_is_newest_first_and_keeps_every_column(store: Store) -> None:
         snapshot_id=2**62,
         round_id=make_run().run_id,
         run_id=make_run().run_id,
+        last_completed_dependency=Dependency(qualified_name="ns.é", data_timestamp=NOW),
+        queued_time_ms=0,
+        compilation_time_ms=41,
+        execution_time_ms=2**40,
+        rows_copied=5,
+        files_added=2,
+        files_deleted=1,
     )
+    assert not [name for name, value in full if value is None and name != "id"], "so that each column is looked at"
     store.dynamic.put(declared(), [], [])
     store.refreshes.add([refreshed(1), refreshed(2), full, refreshed(4, uuid="gone")])
     assert minutes(store.refreshes.of("u1")) == [3, 2, 1]
@@ -151,6 +159,50 @@ def test_a_store_of_before_dynamic_tables_opens(uri: str) -> None:
     with Store.open(uri) as store:
         assert store.refreshes.of_all() == ()
         assert store.runs.get(run.run_id).state == "succeeded"
+
+
+def test_rows_of_before_times_were_kept_say_nothing_of_them(uri: str) -> None:
+    added = {
+        *("last_completed_dependency", "queued_time_ms", "compilation_time_ms", "execution_time_ms"),
+        *("rows_copied", "files_added", "files_deleted"),
+    }
+    told = {
+        "table_uuid": "u1",
+        "name": "ns.t",
+        "state": "SUCCEEDED",
+        "refresh_action": "FULL",
+        "refresh_trigger": "MANUAL",
+        "refresh_start_time": "2026-11-16T01:28:49.123456Z",
+        "refresh_end_time": "2026-11-16T01:28:50.623456Z",
+        "rows_inserted": 3,
+        "rows_deleted": 0,
+    }
+    Store.open(uri, migrations=MIGRATIONS[:8]).close()
+    values = ", ".join(repr(value) for value in told.values())
+    write_by_hand(uri, f"INSERT INTO refresh_history ({', '.join(told)}) VALUES ({values})")
+    (before,) = read_by_hand(uri, "SELECT * FROM refresh_history")
+    assert not added & set(before)
+    with Store.open(uri) as store:
+        (row,) = store.refreshes.of("u1")
+        assert (row.state, row.rows_inserted, row.took) == ("SUCCEEDED", 3, timedelta(seconds=1.5))
+        assert {getattr(row, name) for name in added} == {None}
+        store.refreshes.add([refreshed(1, compilation_time_ms=100, execution_time_ms=300)])
+        assert store.refreshes.of("u1")[0].took == timedelta(milliseconds=400), "without what it waited"
+    (after,) = read_by_hand(uri, "SELECT * FROM refresh_history WHERE refresh_action = 'FULL'")
+    assert after == {**before, **dict.fromkeys(added)}
+
+
+def test_the_refresh_of_some_tables_that_had_succeeded_last(store: Store) -> None:
+    ends = {"u1": [1, 4], "u2": [2, 6], "u3": [5]}
+    store.refreshes.add([refreshed(minute, uuid) for uuid, minutes in ends.items() for minute in minutes])
+    store.refreshes.add([refreshed(7, "u1", state="FAILED"), refreshed(8, "u1", state="SKIPPED", refresh_action=None)])
+    store.refreshes.add([refreshed(9, "u2", refresh_action="NO_DATA")])
+    ends["u2"].append(9)
+    for until in range(11):
+        for asked in ((), ("u1",), ("u2", "u1"), ("u1", "u2", "u3"), ("unknown", "u3")):
+            wanted = [minute for uuid in asked for minute in ends.get(uuid, ()) if minute < until]
+            found = store.refreshes.last_done(asked, until=NOW + until * MINUTE)
+            assert (None if found is None else minutes((found,))[0]) == max(wanted, default=None)
 
 
 def test_recent_refreshes_are_those_that_changed_a_table_newest_first(store: Store) -> None:

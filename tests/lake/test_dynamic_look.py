@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.lake.lakes import Cli, append, check_healthy, current, database_rows,
 
 from neve.errors import InvalidInput, NotFound, Refused, RunNotFound
 from neve.lake import Lake
-from neve.model.history import RefreshRecord
+from neve.model.history import Dependency, RefreshRecord
 from neve.model.names import TableName
 from neve.plan.holds import hold_name
 from neve.services.ledger import branch_of
@@ -86,6 +87,68 @@ def test_a_round_with_nothing_new(diamond: Lake, monkeypatch: pytest.MonkeyPatch
     assert [(row.name, row.refresh_action, row.data_timestamp) for row in diamond.dynamic.history()] == [
         (f"default.{name}", "NO_DATA", done[0].data_timestamp) for name in ("top", "metrics", "details")
     ]
+
+
+PHASES = ("queued_time_ms", "compilation_time_ms", "execution_time_ms")
+UNKNOWN_APART = (*PHASES, "last_completed_dependency")
+
+
+def latest(lake: Lake, name: str) -> RefreshRecord:
+    return lake.dynamic.history(name)[0]
+
+
+def after(lake: Lake, name: str) -> Dependency:
+    """What a table that reads `name` has to say of it."""
+    return Dependency(qualified_name=f"default.{name}", data_timestamp=latest(lake, name).data_timestamp)
+
+
+def test_history_tells_what_a_refresh_came_after(diamond: Lake, clock: Clock) -> None:
+    diamond.dynamic.refresh(["top"])
+    assert latest(diamond, "top").last_completed_dependency is None, "its parents were never refreshed"
+    diamond.dynamic.refresh()
+    for name in ("details", "metrics"):
+        assert latest(diamond, name).last_completed_dependency is None, "it reads a plain table only"
+    assert latest(diamond, "top").last_completed_dependency == after(diamond, "metrics"), "the last in its round"
+    for parent in ("details", "metrics", "details"):
+        clock.now += timedelta(hours=1)
+        diamond.dynamic.refresh([parent])
+        diamond.dynamic.refresh(["top"])
+        assert latest(diamond, "top").last_completed_dependency == after(diamond, parent), "the last before its round"
+        assert latest(diamond, "top").data_timestamp != latest(diamond, parent).data_timestamp
+
+
+def test_history_tells_where_the_time_of_a_refresh_went(diamond: Lake, cli: Cli) -> None:
+    append(diamond, "orders", [{"id": 3, "v": "x"}])
+    for name in ("details", "metrics", "top"):
+        settle(diamond, name)
+    began = time.monotonic()
+    done = {TableName.parse(row.table).name: row for row in diamond.dynamic.refresh()}
+    most = (time.monotonic() - began) * 1000
+    rows = {row["name"]: row for row in json.loads(cli("dynamic", "history", "-o", "json").out)}
+    for name in ("details", "metrics", "top"):
+        row = rows[f"default.{name}"]
+        assert row["refresh_action"] == "NO_DATA"
+        assert 0 <= min(row[phase] for phase in PHASES) <= sum(row[phase] for phase in PHASES) <= most + len(PHASES)
+        assert row["compilation_time_ms"] + row["execution_time_ms"] == done[name].duration_ms
+        assert (row["rows_copied"], row["files_added"], row["files_deleted"]) == (0, 0, 0)
+    waited = {name: rows[f"default.{name}"]["queued_time_ms"] for name in done}
+    assert waited["metrics"] >= waited["details"], "both could begin at once, and details did"
+    assert waited["metrics"] - waited["details"] >= done["details"].duration_ms - 2
+
+
+def test_who_did_not_get_a_turn_has_no_times(diamond: Lake) -> None:
+    make(diamond, "other", rows=1)
+    declare(diamond, "alone", "SELECT id, v FROM other", "other")
+    declare(diamond, "idle", "SELECT id, v FROM orders", "orders", suspended=True)
+    fill(diamond, "alone")
+    declare(diamond, "below", "SELECT id, v FROM alone", "alone")
+    diamond._context.catalog.drop(TableName.parse("other"))
+    done = {receipt.table: receipt.state for receipt in diamond.dynamic.round().receipts}
+    for name, state in (("alone", "FAILED"), ("below", "UPSTREAM_FAILED"), ("idle", "SKIPPED")):
+        row = latest(diamond, name)
+        assert (done[f"default.{name}"], row.state) == (state, state)
+        assert {getattr(row, column) for column in (*UNKNOWN_APART, "rows_copied", "files_added")} == {None}
+        assert row.refresh_end_time - row.refresh_start_time == timedelta(0)
 
 
 def test_how_fresh_tables_are(diamond: Lake, clock: Clock) -> None:
@@ -323,6 +386,8 @@ def test_a_lost_state_database_is_written_anew(diamond: Lake, cli: Cli) -> None:
         (runs[0], 1, "INCREMENTAL"),
     ]
     newest = diamond.dynamic.history("details")[0]
+    assert {getattr(newest, column) for column in UNKNOWN_APART} == {None}, "no commit tells of them"
+    assert (newest.rows_copied, newest.files_added, newest.files_deleted) == (0, 1, 0), "and of these it does"
     assert newest.source_snapshots == {"default.orders": current(diamond, "orders")}
     assert newest.refresh_start_time <= newest.refresh_end_time + timedelta(days=1)
     assert len(diamond._context.store.dynamic.list()) == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,9 @@ from pyspark.sql import SparkSession
 from neve.engine.errors import translated
 from neve.errors import RefreshFailed
 from neve.lake import Lake
+from neve.model.history import Dependency, RefreshRecord
 from neve.model.names import TableName
+from neve.model.runs import run_started
 from neve.services.dynamic import rounds
 from neve.services.dynamic.definitions import FRONTIER
 from neve.services.look import RUN_ID
@@ -141,6 +144,68 @@ def test_everything_that_a_table_reads_is_of_one_moment(work: Work) -> None:
     assert {(r.refresh, r.run_id) for r in work.round(parallel=4).values()} == {("NO_DATA", None)}
 
 
+SLACK_MS = 250
+"""Between reading one clock and the other, on a machine that has more to do."""
+
+
+def milliseconds(row: RefreshRecord) -> int:
+    """From when the refresh could begin to its end."""
+    return sum(getattr(row, f"{phase}_time_ms") for phase in ("queued", "compilation", "execution"))
+
+
+def test_history_tells_where_the_time_of_a_refresh_went(work: Work) -> None:
+    work.declare(
+        first="SELECT id, v FROM {ns}.numbers",
+        last="SELECT max(id) AS id FROM {ns}.numbers",
+        next="SELECT id, v + 1 AS v FROM {ns}.first",
+    )
+    work.write("INSERT INTO {ns}.numbers VALUES (3, 30)")
+    began = time.monotonic()
+    done = work.round(parallel=1)
+    most = (time.monotonic() - began) * 1000
+    rows = {name: work.lake.dynamic.history(work.named(name))[0] for name in work.queries}
+    first, last, next_ = (rows[name] for name in ("first", "last", "next"))
+    assert (first.last_completed_dependency, last.last_completed_dependency) == (None, None)
+    assert next_.last_completed_dependency == Dependency(
+        qualified_name=work.named("first"), data_timestamp=first.data_timestamp
+    )
+    assert first.round_id is not None
+    ready = {"first": run_started(first.round_id), "last": run_started(first.round_id), "next": first.refresh_end_time}
+    for name, row in rows.items():
+        assert (row.refresh_action, row.rows_inserted) == ("INCREMENTAL", 1)
+        since = (row.refresh_end_time - ready[name]).total_seconds() * 1000
+        assert abs(since - milliseconds(row)) <= SLACK_MS, "all of its time is told, once"
+        worked = (row.compilation_time_ms or 0) + (row.execution_time_ms or 0)
+        assert worked == done[name].duration_ms
+        assert abs((row.refresh_end_time - row.refresh_start_time).total_seconds() * 1000 - worked) <= SLACK_MS
+        assert min(row.compilation_time_ms or 0, row.execution_time_ms or 0) > 0
+        assert (row.rows_copied, row.files_added, row.files_deleted) == (0, 1, 0)
+    assert milliseconds(first) + milliseconds(next_) <= most + 6, "one after the other, of what the round took"
+    assert (last.queued_time_ms or 0) >= done["first"].duration_ms - 2, "it waited for the one place that there was"
+    assert (next_.queued_time_ms or 0) >= done["last"].duration_ms - 2
+    work.check()
+
+
+def test_history_tells_what_a_refresh_wrote_once_more(work: Work) -> None:
+    """A MERGE that copies whole files, as a table's owner may have set it."""
+    work.write("INSERT INTO {ns}.numbers VALUES (3, 30), (4, 40), (5, 50)")
+    query = f"SELECT id, sum(v) AS v FROM {work.named('numbers')} GROUP BY id"
+    work.lake.dynamic.create(
+        f"CREATE DYNAMIC TABLE {work.named('sums')} TARGET_LAG = '5 minutes' REFRESH_MODE = FULL AS {query}"
+    )
+    work.queries["sums"] = query
+    catalog, name = work.lake._context.catalog, TableName.parse(work.named("sums"))
+    catalog.set_properties(name, put={"write.merge.mode": "copy-on-write"})
+    work.write("INSERT INTO {ns}.numbers VALUES (3, 7)")
+    receipt = work.round()["sums"]
+    row = work.lake.dynamic.history(work.named("sums"))[0]
+    assert (receipt.strategy, row.rows_inserted, row.rows_deleted, row.rows_copied) == ("merge", 1, 1, 4)
+    wrote = next(snapshot for snapshot in work.lake.table(work.named("sums")).history() if snapshot.current)
+    assert (row.files_added, row.files_deleted) == (wrote.files_added, wrote.files_deleted)
+    assert row.files_deleted, "the file that held all of them"
+    work.check()
+
+
 def test_what_the_tables_know_outlives_the_state_database(work: Work, cli: Cli) -> None:
     """History comes back from the commits, refreshes go on by what changed, and held snapshots survive expiry."""
     work.declare(copy="SELECT id, v FROM {ns}.numbers", sums="SELECT v % 2 AS k, sum(v) AS s FROM {ns}.copy GROUP BY 1")
@@ -167,6 +232,9 @@ def test_what_the_tables_know_outlives_the_state_database(work: Work, cli: Cli) 
                 assert getattr(again, column) == getattr(row, column), (name, column)
             for column in ("rows_inserted", "rows_deleted", "source_snapshots", "round_id", "data_timestamp"):
                 assert getattr(again, column) == getattr(row, column), (name, column)
+            for column in ("rows_copied", "files_added", "files_deleted"):
+                assert getattr(again, column) == getattr(row, column), (name, column)
+            assert (again.execution_time_ms, again.last_completed_dependency) == (None, None), "no commit tells of them"
     assert first["copy"].run_id in {row.run_id for row in work.lake.dynamic.history(work.named("copy"))}
     assert {receipt.refresh for receipt in work.round().values()} == {"INCREMENTAL"}
     work.check()

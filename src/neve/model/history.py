@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import AwareDatetime
+from datetime import timedelta
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from neve.model.refresh import RefreshAction, RefreshState, RefreshTrigger
 from neve.model.runs import JsonObject, Record, RunId
@@ -35,12 +37,27 @@ class SourceRecord(Record):
     last_processed_at: AwareDatetime
 
 
+class Dependency(BaseModel):
+    """A dynamic table that another reads, and as of when its last refresh had left its rows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    qualified_name: str
+    data_timestamp: AwareDatetime | None
+
+
 class RefreshRecord(Record):
     """One refresh, or why there was none.
 
     `completion_target` is when it was due: the data timestamp before it and the target lag, which is NULL where it is
     DOWNSTREAM. `changed_sources` are those in which something had changed, with commas between. `upstream` is the table
     whose failure kept this one from its turn. `estimates` are what the choice between ways was made by.
+
+    `last_completed_dependency` is, of the dynamic tables that it reads, the one whose refresh ended last before this
+    one could begin. From when it could, all time until its end was waited (`queued_time_ms`), spent on deciding and on
+    deriving SQL (`compilation_time_ms`), or on the work itself (`execution_time_ms`). The rows that were written once
+    more as they were (`rows_copied`), and the data files, are those of its commit. Each is NULL where nobody knows it:
+    a table that did not get its turn, times that are read from a commit, rows of before there were these columns.
     """
 
     id: int | None = None
@@ -69,6 +86,13 @@ class RefreshRecord(Record):
     snapshot_id: int | None = None
     round_id: RunId | None = None
     run_id: RunId | None = None
+    last_completed_dependency: Dependency | None = None
+    queued_time_ms: int | None = None
+    compilation_time_ms: int | None = None
+    execution_time_ms: int | None = None
+    rows_copied: int | None = None
+    files_added: int | None = None
+    files_deleted: int | None = None
 
     @property
     def failed(self) -> bool:
@@ -79,3 +103,10 @@ class RefreshRecord(Record):
     def idle(self) -> bool:
         """Whether nothing was done, for want of changes or because the table is suspended."""
         return self.state == "SKIPPED" or (self.state == "SUCCEEDED" and self.refresh_action == "NO_DATA")
+
+    @property
+    def took(self) -> timedelta:
+        """How long was worked on it, without what it waited; from start to end where that is all that is known."""
+        if self.compilation_time_ms is None or self.execution_time_ms is None:
+            return self.refresh_end_time - self.refresh_start_time
+        return timedelta(milliseconds=self.compilation_time_ms + self.execution_time_ms)

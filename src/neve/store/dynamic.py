@@ -101,6 +101,12 @@ class RefreshHistory:
     def of_run(self, run_id: str) -> RefreshRecord | None:
         return next(iter(self._read("WHERE run_id = ?", run_id)), None)
 
+    def last_done(self, table_uuids: Sequence[str], *, until: datetime) -> RefreshRecord | None:
+        """Of these tables, the refresh that had succeeded last at that moment, whether or not it found anything."""
+        where = "WHERE table_uuid = ? AND state = 'SUCCEEDED' AND refresh_end_time <= ? ORDER BY id DESC LIMIT 1"
+        done = [record for uuid in table_uuids for record in self._read(where, uuid, to_text(until))]
+        return max(done, key=lambda record: record.refresh_end_time, default=None)
+
     def last_round(self) -> str | None:
         """The latest round in which anything failed or was done."""
         rows = self._read("WHERE round_id IS NOT NULL ORDER BY round_id DESC LIMIT 1")

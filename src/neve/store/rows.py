@@ -7,11 +7,24 @@ import json
 from collections.abc import Mapping
 from typing import TypeVar
 
+from pydantic import BaseModel
+
 from neve.database import Row, Value
 from neve.model.runs import Record
 
 _JSON_COLUMNS = frozenset(
-    {"plan", "result", "config", "source_files", "options", "estimates", "source_snapshots", "failed_at", "snapshots"}
+    {
+        "plan",
+        "result",
+        "config",
+        "source_files",
+        "options",
+        "estimates",
+        "source_snapshots",
+        "last_completed_dependency",
+        "failed_at",
+        "snapshots",
+    }
 )
 
 RecordT = TypeVar("RecordT", bound=Record)
@@ -75,5 +88,7 @@ def _to_value(value: object) -> Value:
             return value.isoformat()
         case Mapping() | tuple():
             return to_json(value)
+        case BaseModel():
+            return to_json(value.model_dump(mode="json"))
         case _:
             raise TypeError(f"no column holds a {type(value).__name__}")

@@ -290,6 +290,18 @@ MIGRATIONS = (
             "ALTER TABLE refresh_history ADD COLUMN changed_sources TEXT",
         ),
     ),
+    Migration(
+        version=9,
+        statements=(
+            "ALTER TABLE refresh_history ADD COLUMN last_completed_dependency TEXT",
+            "ALTER TABLE refresh_history ADD COLUMN queued_time_ms BIGINT",
+            "ALTER TABLE refresh_history ADD COLUMN compilation_time_ms BIGINT",
+            "ALTER TABLE refresh_history ADD COLUMN execution_time_ms BIGINT",
+            "ALTER TABLE refresh_history ADD COLUMN rows_copied BIGINT",
+            "ALTER TABLE refresh_history ADD COLUMN files_added BIGINT",
+            "ALTER TABLE refresh_history ADD COLUMN files_deleted BIGINT",
+        ),
+    ),
 )
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timedelta
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from pydantic import JsonValue
@@ -30,6 +31,7 @@ from neve.services.dynamic.definitions import (
     definition_of,
     describe_lag,
 )
+from neve.services.dynamic.turns import Turn
 from neve.services.ledger import settle_staged
 from neve.services.look import RUN_ID, all_facts
 
@@ -68,6 +70,22 @@ def as_of(
     return max(frontier.at, known.data_timestamp) if same else frontier.at
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What a refresh wrote, by the summary of its commit; `rows_copied` were in files that it wrote anew."""
+
+    rows_copied: int = 0
+    files_added: int = 0
+    files_deleted: int = 0
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, *, inserted: int) -> _Written:
+        added, files_added, files_deleted = (
+            int(snapshot.summary.get(key, 0)) for key in ("added-records", "added-data-files", "deleted-data-files")
+        )
+        return cls(rows_copied=added - inserted, files_added=files_added, files_deleted=files_deleted)
+
+
 def told(
     facts: TableFacts,
     definition: Definition,
@@ -75,11 +93,14 @@ def told(
     pins: Pins | None,
     *,
     before: DynamicRecord | None,
+    after: TableFacts | None,
+    turn: Turn | None,
     now: datetime,
 ) -> RefreshRecord:
-    """A receipt as a row of history."""
+    """A receipt as a row of history; `before` and `after` are what was known of the table, and what it is since."""
     done = receipt.state == "SUCCEEDED"
     reason = receipt.reason or Reason(code="", detail="")
+    written = _written(receipt, after) if done else None
     return RefreshRecord(
         table_uuid=facts.uuid,
         name=str(facts.name),
@@ -87,8 +108,8 @@ def told(
         state_code=receipt.error_code or (None if done else reason.code),
         state_message=None if done else reason.detail,
         data_timestamp=receipt.data_timestamp if done else None,
-        refresh_start_time=now - timedelta(milliseconds=receipt.duration_ms),
-        refresh_end_time=now,
+        refresh_start_time=turn.started_at if turn else now,
+        refresh_end_time=(turn.ended_at if turn else None) or now,
         completion_target=_target(before, definition.options.target_lag),
         target_lag_seconds=_seconds(definition.options.target_lag),
         refresh_action=receipt.refresh,
@@ -106,7 +127,20 @@ def told(
         snapshot_id=receipt.snapshot_after if done else None,
         round_id=receipt.round_id,
         run_id=receipt.run_id,
+        last_completed_dependency=turn.after if turn else None,
+        queued_time_ms=turn.watch.spent_ms("queued") if turn else None,
+        compilation_time_ms=turn.watch.spent_ms("compilation") if turn else None,
+        execution_time_ms=turn.watch.spent_ms("execution") if turn else None,
+        **({} if written is None else asdict(written)),
     )
+
+
+def _written(receipt: RefreshReceipt, after: TableFacts | None) -> _Written | None:
+    """None when its commit cannot be looked at, because the table or the snapshot is gone."""
+    if receipt.snapshot_after == receipt.snapshot_before:
+        return _Written()
+    snapshot = None if after is None or receipt.snapshot_after is None else after.snapshot(receipt.snapshot_after)
+    return None if snapshot is None else _Written.of(snapshot, inserted=receipt.rows_inserted)
 
 
 def settle_refresh(context: Context, name: TableName, run: Run) -> bool:
@@ -197,6 +231,7 @@ def _from_commit(facts: TableFacts, snapshot: Snapshot) -> RefreshRecord:
         snapshot_id=snapshot.id,
         round_id=done.round_id,
         run_id=run_id,
+        **asdict(_Written.of(snapshot, inserted=inserted)),
     )
 
 

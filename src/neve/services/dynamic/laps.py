@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from neve.errors import Cancelled, NeveError, NotFound, RefreshFailed, StalePlan
 from neve.model.facts import TableFacts
+from neve.model.history import Dependency
 from neve.model.names import TableName
 from neve.model.refresh import Pin, RefreshReceipt, RefreshState, RefreshTrigger
 from neve.model.results import Reason
@@ -17,6 +20,7 @@ from neve.plan.tables import is_suspended
 from neve.services.context import Context
 from neve.services.dynamic.deciding import Pins, frontier_of
 from neve.services.dynamic.definitions import Definition, definitions_in
+from neve.services.dynamic.turns import Stopwatch, Turn
 from neve.services.look import all_facts
 
 UNDONE = frozenset[RefreshState](("FAILED", "UPSTREAM_FAILED", "CANCELLED"))
@@ -39,17 +43,23 @@ class RoundRequest:
 
 @dataclass(slots=True, kw_only=True)
 class Lap:
-    """A round under way. `spared` are the tables that their frontier alone told to have nothing to do."""
+    """A round under way, which began `at` a moment, and by the clock that only counts when it `began`.
+
+    `spared` are the tables that their frontier alone told to have nothing to do; `turns` are of those that had one.
+    """
 
     context: Context
     request: RoundRequest
     round_id: str
+    at: datetime
+    began: float
     tables: Mapping[TableName, TableFacts]
     definitions: Mapping[TableName, Definition]
     plan: RoundPlan
     receipts: dict[TableName, RefreshReceipt] = field(default_factory=dict)
     errors: dict[TableName, Exception] = field(default_factory=dict)
     spared: set[TableName] = field(default_factory=set)
+    turns: dict[TableName, Turn] = field(default_factory=dict)
 
     @property
     def graph(self) -> Graph:
@@ -74,13 +84,29 @@ class Lap:
         receipt = self.receipts.get(name)
         return receipt is not None and receipt.state == "SCHEDULED" and receipt.refresh != "NO_DATA"
 
-    def fail(self, name: TableName, error: Exception, *, code: str | None = None, duration_ms: int = 0) -> None:
+    def take_turn(self, name: TableName) -> None:
+        """It is planned from now on. It could have been since the round began, or the last that it reads was done."""
+        ends = [self.turns[source].ended for source in self.definitions[name].sources if source in self.turns]
+        turn = Turn(
+            watch=Stopwatch(since=max(ends, default=self.began)),
+            started_at=self.context.clock(),
+            after=None if self.request.dry_run else self._last_done(name),
+        )
+        turn.watch.enter("compilation")
+        self.turns[name] = turn
+
+    def end_turn(self, name: TableName) -> None:
+        """Its receipt is there, and says how long was worked on it."""
+        if (turn := self.turns.get(name)) is not None and turn.ended_at is None:
+            turn.end(self.context.clock())
+            self.receipts[name] = self.receipts[name].model_copy(update={"duration_ms": turn.worked_ms})
+
+    def fail(self, name: TableName, error: Exception, *, code: str | None = None) -> None:
         self.errors[name] = error
         known = error if isinstance(error, NeveError) else NeveError(_first_line(error))
         state: RefreshState = "CANCELLED" if isinstance(error, Cancelled) else "FAILED"
         self.tell(name, state, Reason(code=code or known.code, detail=known.message))
-        more = {"run_id": known.run_id, "duration_ms": duration_ms}
-        self.receipts[name] = self.receipts[name].model_copy(update=more)
+        self.receipts[name] = self.receipts[name].model_copy(update={"run_id": known.run_id})
 
     def fail_impossible(self, name: TableName) -> None:
         """The plan knows that it cannot be done."""
@@ -107,6 +133,16 @@ class Lap:
             upstream=upstream,
         )
 
+    def _last_done(self, name: TableName) -> Dependency | None:
+        """Of the dynamic tables that a table reads, the one whose refresh ended last: in this round, or before it."""
+        parents = [source for source in self.definitions[name].sources if source in self.definitions]
+        here = [parent for parent in parents if parent in self.turns]
+        if here:
+            last = max(here, key=lambda parent: self.turns[parent].ended)
+            return Dependency(qualified_name=str(last), data_timestamp=self.receipts[last].data_timestamp)
+        done = self.context.store.refreshes.last_done([self.tables[parent].uuid for parent in parents], until=self.at)
+        return None if done is None else Dependency(qualified_name=done.name, data_timestamp=done.data_timestamp)
+
     def _parent(self, name: TableName) -> Pin:
         receipt, pin = self.receipts.get(name), pin_of(self.tables[name])
         return pin if receipt is None else Pin(uuid=pin.uuid, snapshot=receipt.snapshot_after)
@@ -119,7 +155,7 @@ def begin(context: Context, request: RoundRequest, *, beside: Definition | None 
         NotFound: a selector names no dynamic table.
         StalePlan: a table would have to be called in that is not `within` those of the request.
     """
-    at = context.clock()
+    at, began = context.clock(), time.monotonic()
     tables = {facts.name: facts for facts in all_facts(context)}
     definitions = definitions_in(tables.values())
     named = {TableName.parse(word.strip("+")) for word in request.selectors}
@@ -141,6 +177,8 @@ def begin(context: Context, request: RoundRequest, *, beside: Definition | None 
         context=context,
         request=request,
         round_id=new_run_id(at, context.entropy),
+        at=at,
+        began=began,
         tables=tables,
         definitions=definitions,
         plan=plan,

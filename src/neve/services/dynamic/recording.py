@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from neve.errors import NotFound
 from neve.model.facts import TableFacts
 from neve.model.history import RefreshRecord
@@ -16,12 +14,15 @@ from neve.services.dynamic.laps import Lap
 
 def record(lap: Lap, name: TableName) -> None:
     """Writes what became of a table as soon as it is known; what found nothing to do waits for `conclude`."""
-    receipt, store = lap.receipts[name], lap.context.store
+    receipt = lap.receipts[name]
     if not lap.request.dry_run and receipt.refresh != "NO_DATA":
-        store.refreshes.add([_row(lap, name)])
-        if receipt.state == "SUCCEEDED":
-            with suppress(NotFound):  # dropped meanwhile
-                remember(lap.context, [lap.context.catalog.facts(name)])
+        now: TableFacts | None = None
+        try:
+            now = _now(lap, name) if receipt.state == "SUCCEEDED" else None
+        finally:
+            lap.context.store.refreshes.add([_row(lap, name, now)])
+        if now is not None:
+            remember(lap.context, [now])
     if lap.request.told is not None:
         lap.request.told(receipt)
 
@@ -35,7 +36,7 @@ def conclude(lap: Lap) -> None:
     now = {name: facts for name in done if (facts := _now(lap, name)) is not None}
     store = lap.context.store
     with store.transaction():
-        store.refreshes.add([_row(lap, name) for name in idle])
+        store.refreshes.add([_row(lap, name, now.get(name)) for name in idle])
         remember(lap.context, [now.get(name, lap.tables[name]) for name in lap.receipts])
         store.dynamic.touch({lap.tables[name].uuid: lap.plan.visits[name].at for name in idle})
     written_to = {name for name in done if name not in lap.spared}
@@ -52,7 +53,7 @@ def record_apart(context: Context, name: TableName) -> None:
 
 
 def _now(lap: Lap, name: TableName) -> TableFacts | None:
-    """A table as it is now; one that was spared its refresh is as it was."""
+    """A table as it is now, None when it was dropped; one that was spared its refresh is as it was."""
     if name in lap.spared:
         return lap.tables[name]
     try:
@@ -61,7 +62,8 @@ def _now(lap: Lap, name: TableName) -> TableFacts | None:
         return None
 
 
-def _row(lap: Lap, name: TableName) -> RefreshRecord:
+def _row(lap: Lap, name: TableName, after: TableFacts | None) -> RefreshRecord:
+    """`after` is the table as the refresh left it, where somebody looked."""
     receipt, facts = lap.receipts[name], lap.tables[name]
     return told(
         facts,
@@ -69,5 +71,7 @@ def _row(lap: Lap, name: TableName) -> RefreshRecord:
         receipt,
         lap.pins(name) if receipt.state == "SUCCEEDED" else None,
         before=lap.context.store.dynamic.get(facts.uuid),
+        after=after,
+        turn=lap.turns.get(name),
         now=lap.context.clock(),
     )

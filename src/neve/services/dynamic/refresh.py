@@ -6,8 +6,6 @@ the rows, or, where no row changes, in a commit of metadata alone. Either is see
 
 from __future__ import annotations
 
-import time
-
 from pydantic import JsonValue
 
 from neve.engine.refresh import Applied
@@ -31,10 +29,9 @@ def complete(context: Context, refresh: Refresh) -> RefreshReceipt:
     Raises:
         CommitConflict: another refresh was first; nothing was changed.
     """
-    began = time.monotonic()
     if refresh.action == "NO_DATA":
         move_on(context, refresh)
-        return _receipt(refresh, began=began)
+        return _receipt(refresh)
     plan = _plan(refresh)
     try:
         with (
@@ -50,7 +47,7 @@ def complete(context: Context, refresh: Refresh) -> RefreshReceipt:
     finally:
         for change in refresh.changes.values():
             change.close()
-    return _receipt(refresh, began=began, run=run, done=done)
+    return _receipt(refresh, run=run, done=done)
 
 
 def _reads(refresh: Refresh) -> Reads:
@@ -106,9 +103,7 @@ def _plan(refresh: Refresh) -> dict[str, JsonValue]:
     return told if refresh.estimate is None else told | {ESTIMATE: refresh.estimate.model_dump()}
 
 
-def _receipt(
-    refresh: Refresh, *, began: float, run: Progress | None = None, done: CarriedOut | None = None
-) -> RefreshReceipt:
+def _receipt(refresh: Refresh, *, run: Progress | None = None, done: CarriedOut | None = None) -> RefreshReceipt:
     return RefreshReceipt(
         run_id=run.run_id if run else None,
         action="refresh",
@@ -116,7 +111,6 @@ def _receipt(
         reason=refresh.reason,
         snapshot_before=refresh.base,
         snapshot_after=(run.snapshot_after if run else None) or refresh.base,
-        duration_ms=round((time.monotonic() - began) * 1000),
         undo=run.undo if run else None,
         refresh=refresh.action,
         rows_inserted=done.applied.inserted if done else 0,

@@ -6,7 +6,6 @@ A table that fails is told with its reason, those below it do not get their turn
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -126,6 +125,7 @@ def _go(lap: Lap) -> None:
                     continue
                 if work is not None:
                     _carry_out(lap, work)
+                lap.end_turn(name)
                 record(lap, name)
                 sorter.done(name)
             if running:
@@ -163,42 +163,55 @@ def _needs_turn(lap: Lap, name: TableName) -> bool:
         lap.tell(name, "UPSTREAM_FAILED", reason, upstream=culprit)
     elif name in lap.plan.impossible:
         lap.fail_impossible(name)
-    elif not any(map(lap.will_move, definition.sources)):
-        facts, pins = lap.tables[name], lap.pins(name)
-        if is_current(lap.context, facts, definition, pins):
-            lap.receipts[name] = nothing_to_do(definition, facts, pins, dry_run=lap.request.dry_run)
-            lap.spared.add(name)
+    else:
+        lap.take_turn(name)
+        _spare(lap, name)
     return name not in lap.receipts
+
+
+def _spare(lap: Lap, name: TableName) -> None:
+    """Tells a table that its frontier alone knows to have nothing to do."""
+    facts, definition = lap.tables[name], lap.definitions[name]
+    if any(map(lap.will_move, definition.sources)):
+        return
+    pins = lap.pins(name)
+    if is_current(lap.context, facts, definition, pins):
+        lap.receipts[name] = nothing_to_do(definition, facts, pins, dry_run=lap.request.dry_run)
+        lap.spared.add(name)
 
 
 def _decide(lap: Lap, name: TableName) -> Refresh | None:
     """What is left to do on Spark; None where all is done, or failed, or was only to be told."""
-    definition, began = lap.definitions[name], time.monotonic()
-    with _failing(lap, name, began):
+    definition, watch = lap.definitions[name], lap.turns[name].watch
+    with _failing(lap, name):
         if lap.request.dry_run:
             moving = [source for source in definition.sources if lap.will_move(source)]
             lap.receipts[name] = foresee(lap.context, definition, lap.pins(name), moving=moving)
             return None
         refresh = decide(lap.context, definition, lap.pins(name))
         if refresh.action != "NO_DATA":
+            watch.enter("queued")
             lap.context.session.spark  # noqa: B018 - starts it, in this thread
             return refresh
+        watch.enter("execution")
         lap.receipts[name] = complete(lap.context, refresh)
     return None
 
 
 def _carry_out(lap: Lap, refresh: Refresh) -> None:
-    with _failing(lap, refresh.table, time.monotonic()):
+    lap.turns[refresh.table].watch.enter("execution")
+    with _failing(lap, refresh.table):
         lap.receipts[refresh.table] = complete(lap.context, refresh)
+    lap.end_turn(refresh.table)
 
 
 @contextmanager
-def _failing(lap: Lap, name: TableName, began: float) -> Iterator[None]:
+def _failing(lap: Lap, name: TableName) -> Iterator[None]:
     """Whatever breaks one table, its siblings go on."""
     try:
         yield
     except Exception as exc:  # noqa: BLE001 - it is told in the table's receipt
-        lap.fail(name, exc, duration_ms=round((time.monotonic() - began) * 1000))
+        lap.fail(name, exc)
 
 
 def _at_once(tables: int) -> int:

@@ -104,7 +104,7 @@ def gather(context: Context, now: datetime, memory: Memory, *, kinds: Container[
 
 def duration_of(records: Sequence[RefreshRecord]) -> timedelta:
     """How long the next refresh is taken to last."""
-    took = [row.refresh_end_time - row.refresh_start_time for row in records]
+    took = [row.took for row in records]
     return median_high(took) if took else UNKNOWN
 
 

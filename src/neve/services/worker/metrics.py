@@ -77,7 +77,7 @@ def _refreshes(context: Context, known: Known) -> Iterator[Metric]:
         if not (records := known.recent.get(fact.member.uuid)):
             continue
         last = records[0]
-        took.add((last.refresh_end_time - last.refresh_start_time).total_seconds(), table=str(name))
+        took.add(last.took.total_seconds(), table=str(name))
         changed = (last.estimates or {}).get("changed_share")
         if isinstance(changed, int | float):
             share.add(float(changed), table=str(name))
