@@ -5,7 +5,6 @@ No JVM. Settings of retention beside these are in `test_expire`, options of comm
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import warnings
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.lake.lakes import append, facts, make
+from tests.lake.lakes import append, facts, make, put_statistics
 
 from neve.errors import StalePlan
 from neve.lake import Lake
@@ -249,10 +248,7 @@ def test_statistics_tables_and_stale_after(reopened: Reopen) -> None:
     lake = reopened()
     make(lake, "counted")
     first = append(lake, "counted", [{"id": number, "v": "x"} for number in range(10)])
-    blob = {"type": "apache-datasketches-theta-v1", "snapshot-id": first, "sequence-number": 1, "fields": [1]}
-    file = {"statistics-path": "file:///nowhere", "file-size-in-bytes": 5, "file-footer-size-in-bytes": 1}
-    told = {"snapshot-id": first, **file, "blob-metadata": [{**blob, "properties": {"ndv": "10"}}]}
-    put_into_metadata(lake, "counted", statistics=[told])
+    put_statistics(lake, "counted", first)
     append(lake, "counted", [{"id": 11, "v": "x"}] * 3)
 
     def due(**settings: object) -> set[str]:
@@ -269,12 +265,6 @@ def test_statistics_tables_and_stale_after(reopened: Reopen) -> None:
     assert everything > {counted}
     assert due(statistics__tables="all", statistics__stale_after=0) == everything - {counted}
     lake.table("counted").drop(force=True)
-
-
-def put_into_metadata(lake: Lake, name: str, **more: object) -> None:
-    """As if whoever wrote the table's metadata had written this too."""
-    place = Path(facts(lake, name).metadata_location)
-    place.write_text(json.dumps(json.loads(place.read_text()) | more))
 
 
 def test_trash_keep(reopened: Reopen) -> None:
