@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.lake.lakes import append, facts, make
+from tests.lake.lakes import append, facts, make, put_statistics
 
 from neve.errors import StalePlan
 from neve.lake import Lake
@@ -216,6 +216,55 @@ def test_retention_orphan_age(reopened: Reopen) -> None:
     os.utime(lost, (moment, moment))
     found = {age: reopened(retention__orphan_age=age).table("t").orphans().files for age in ("2d", "4d")}
     assert found == {"2d": 1, "4d": 0}
+
+
+def test_retention_orphan_scan_every_and_orphan_delete(reopened: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker looks through a folder, lists or removes what it finds, and does not look again until it is time."""
+    lost = Path(facts(reopened(), "t").location) / "data" / "lost.parquet"
+
+    def work(lake: Lake, *, days: int) -> list[tuple[str, str | None]]:
+        lost.write_bytes(b"x")
+        later = datetime.now(UTC) + timedelta(days=days)
+        monkeypatch.setattr(lake._context, "clock", lambda: later)
+        done = [lake.worker(tables=["t"]).tick() for _ in range(2)]
+        assert done[1] == [], "once is enough"
+        return [(outcome.action, outcome.what) for outcome in done[0]]
+
+    quiet = {"compaction__enabled": "false"}
+    assert work(reopened(**quiet), days=6) == []
+    assert work(reopened(**quiet, retention__orphan_scan_every="0"), days=20) == []
+    assert work(reopened(**quiet), days=20) == [("orphans", "1 file found (1 B)")]
+    assert lost.exists(), "listed and left"
+    removing = {**quiet, "retention__orphan_delete": "true"}
+    assert work(reopened(**removing), days=26) == []
+    daily = {**removing, "retention__orphan_scan_every": "1d"}
+    assert work(reopened(**daily), days=26) == [("orphans", "1 of 1 file removed")]
+    assert not lost.exists()
+    assert reopened().runs.list(kind="orphans", table="t")[0].state == "succeeded"
+
+
+def test_statistics_tables_and_stale_after(reopened: Reopen) -> None:
+    """What is due; the counting itself needs Spark."""
+    lake = reopened()
+    make(lake, "counted")
+    first = append(lake, "counted", [{"id": number, "v": "x"} for number in range(10)])
+    put_statistics(lake, "counted", first)
+    append(lake, "counted", [{"id": 11, "v": "x"}] * 3)
+
+    def due(**settings: object) -> set[str]:
+        lake = reopened(compaction__enabled="false", **settings)
+        later = lake._context.clock() + timedelta(hours=2)
+        lake._context.clock = lambda: later
+        return {row.table for row in lake.schedule() if row.action == "stats" and row.due}
+
+    counted = "default.counted"
+    assert due() == {counted}
+    assert due(statistics__stale_after=0.3) == due(statistics__stale_after=0) == set()
+    assert due(statistics__tables="none") == set()
+    everything = due(statistics__tables="all")
+    assert everything > {counted}
+    assert due(statistics__tables="all", statistics__stale_after=0) == everything - {counted}
+    lake.table("counted").drop(force=True)
 
 
 def test_trash_keep(reopened: Reopen) -> None:

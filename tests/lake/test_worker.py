@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 from tests.lake.dynamic import commit_refresh, declare, settle
-from tests.lake.lakes import Cli, append, facts, make
+from tests.lake.lakes import Cli, append, append_files, current, facts, make, put_statistics
 from tests.lake.receivers import Receiver
 
-from neve.errors import JobFailed, LeaseHeld, NotFound, SparkUnavailable
+from neve.errors import JobFailed, LeaseHeld, NotFound, SparkUnavailable, StorageError
 from neve.lake import Lake
 from neve.model.names import TableName
 from neve.model.refresh import RefreshReceipt
@@ -129,6 +129,67 @@ def test_upkeep_is_in_the_schedule_and_is_done(lake: Lake, monkeypatch: pytest.M
     lake.table("t").online()
     assert states(lake.worker().tick()) == {"default.t": "succeeded"}
     assert set(done) == {"t"}
+
+
+def test_a_folder_is_looked_through_once_by_whichever_worker(lake: Lake, clock: Clock) -> None:
+    """A look changes no metadata, by which another worker would know of it."""
+    make(lake, "t", rows=1)
+    assert [(row.action, row.due) for row in lake.schedule()] == [("compact", False)]
+    clock.go(timedelta(days=8))
+    (row,) = [row for row in lake.schedule() if row.due]
+    assert (row.action, row.reason.code, lake.status()[0].due) == ("orphans", "unscanned", ["orphans"])
+    one, two = lake.worker(), lake.worker()
+    assert [job.action for job in two._look(clock.now, patient=False).ready] == ["orphans"]
+    assert [(outcome.state, outcome.what) for outcome in one.tick()] == [("succeeded", "nothing found")]
+    assert states(two.tick()) == {"default.t": "conflict"}
+    assert (one.tick(), [row for row in lake.schedule() if row.due]) == ([], [])
+    assert lake._context.store.setbacks.list() == {}
+
+
+def test_a_folder_that_may_be_anybodys_is_left_alone(lake: Lake, clock: Clock) -> None:
+    make(lake, "t", rows=1).set({"gc.enabled": "false"})
+    clock.go(timedelta(days=8))
+    found = {row.action: (row.due, row.reason.code) for row in lake.schedule()}
+    assert found == {"compact": (False, "few_small_files"), "orphans": (False, "foreign_files")}
+    assert lake.worker().tick() == []
+
+
+def test_values_are_counted_again_before_their_snapshot_goes(
+    lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expiry takes the statistics along, and nobody would know that they were asked for."""
+    order = []
+
+    def note(hands: Hands, job: Job) -> None:
+        order.append(job.action)
+        hands.tell(Done(table=job.table, state="succeeded"))
+
+    monkeypatch.setattr(worker, "JOBS", dict.fromkeys(("compact", "stats", "expire", "orphans"), note))
+    make(lake)
+    append_files(lake, "t", [{}], rows=1000)
+    first = current(lake, "t")
+    for _ in range(21):
+        append_files(lake, "t", [{}])
+    put_statistics(lake, "t", first)
+    clock.go(timedelta(days=6))
+    assert not {"stats", "expire"} & {row.action for row in lake.schedule()}
+    clock.go(timedelta(days=2))
+    rows = {row.action: row.reason.code for row in lake.schedule() if row.due}
+    assert rows["stats"] == "expiring_statistics"
+    lake.worker().tick()
+    assert order == ["compact", "stats", "expire", "orphans"]
+    put_statistics(lake, "t", current(lake, "t"))
+    assert "stats" not in {row.action for row in lake.schedule()}
+
+
+def test_statistics_that_cannot_be_read_keep_nothing_from_its_turn(lake: Lake) -> None:
+    make(lake, "t", rows=1)
+    put_statistics(lake, "t", current(lake, "t"))
+    place = Path(facts(lake, "t").metadata_location)
+    place.write_text(place.read_text().replace('"blob-metadata": [{', '"blob-metadata": [{"no": 1}, {'))
+    assert [row.reason.code for row in lake.schedule()] == ["few_small_files"]
+    with pytest.raises(StorageError, match="statistics that Névé cannot read"):
+        lake.table("t").stats()
 
 
 # --------------------------------------------------------------------------------------------------------------- work

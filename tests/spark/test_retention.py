@@ -293,6 +293,50 @@ def test_statistics_are_counted_once_and_kept(
     }
 
 
+def test_the_worker_keeps_deletes_statistics_and_the_folder(
+    spark_lake: Lake, quick: SparkSession, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As policy what the commands do once, without compaction, which would fold the deletes in; then nothing is due."""
+    name = f"{namespace}.t"
+    spark_lake.tables.create(name, "id int, name string", properties={"format-version": "2"})
+    table = spark_lake.table(name)
+    t = table.name.sql
+    for statement in (
+        f"INSERT INTO {t} SELECT /*+ REPARTITION(12) */ CAST(id AS INT), 'x' FROM range(1200)",
+        f"DELETE FROM {t} WHERE id % 20 = 0",
+    ):
+        quick.sql(statement).collect()
+    table.stats(columns=["id"])
+    quick.sql(f"INSERT INTO {t} SELECT CAST(id AS INT), 'y' FROM range(1200, 1600, 1, 1)").collect()
+    stray = Path(local_path(spark_lake._context.catalog.facts(table.name).location) or "") / "data" / "stray.parquet"
+    stray.write_bytes(b"x")
+    monkeypatch.setenv("NEVE_COMPACTION__ENABLED", "false")
+    monkeypatch.setenv("NEVE_RETENTION__ORPHAN_DELETE", "true")
+    with Lake(spark_lake.root) as lake:
+        later = datetime.now(UTC) + timedelta(days=8)
+        monkeypatch.setattr(lake._context, "clock", lambda: later)
+
+        def due() -> set[str]:
+            return {row.action for row in lake.schedule() if row.table == name and row.due}
+
+        assert due() == {"stats", "orphans"}, "to write a file of deletes per data file anew would make them no fewer"
+        table.set({"write.delete.granularity": "partition"})
+        assert due() == {"rewrite_deletes", "stats", "orphans"}
+        before = lake.table(name).health().deletes
+        done = lake.worker(tables=[name]).tick()
+        assert before is not None
+        assert {outcome.action: (outcome.state, outcome.what) for outcome in done} == {
+            "rewrite_deletes": ("succeeded", f"{before.delete_files} → 1 files of deletes"),
+            "stats": ("succeeded", "1 column counted"),
+            "orphans": ("succeeded", "1 of 1 file removed"),
+        }
+        assert due() == set()
+        assert lake.worker(tables=[name]).tick() == []
+    assert not stray.exists()
+    counted = {item.column: item.distinct_values for item in table.stats(columns=["id"]).columns}
+    assert counted == {"id": quick.sql(f"SELECT id FROM {t}").count()} == {"id": 1540}
+
+
 def test_the_commands_that_health_names_bring_what_it_promises(
     spark_lake: Lake, namespace: str, cli: Callable[..., tuple], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.test_expiry_plan import snapshot
 from tests.unit.test_expiry_plan import table as no_columns
 
 from neve.errors import ColumnNotFound, InvalidInput, Refused
@@ -17,13 +18,16 @@ from neve.model.facts import FileFact, ManifestSize, TableFacts
 from neve.model.retention import ColumnStatistics
 from neve.plan.tidying import (
     DELETE_BYTES,
+    DELETE_GRANULARITY,
     MANIFEST_BYTES,
     MANIFEST_TARGET,
     choose_statistics_columns,
+    columns_to_recount,
     manifest_target,
     plan_deletes,
     plan_manifests,
     refuse_equality_alone,
+    rows_touched_since,
 )
 from neve.sql.columns import parse_columns
 
@@ -77,7 +81,8 @@ def file(
         bytes=more.get("bytes", 100),
         sequence_number=sequence,
         spec_id=more.get("spec", 0),
-        deletes_from=of,
+        deletes_from=of if content == "vector" else None,
+        only_of=of,
     )
 
 
@@ -94,11 +99,21 @@ DATA = file("data", path="d", sequence=3)
         ([file("position"), file("position", sequence=6)], 2),
         ([file("position"), file("position", bytes=DELETE_BYTES)], 0),
         ([file("position"), file("vector", of="d")], 0),
+        ([file("position", of="d"), file("position", of="e")], 0),
+        ([file("position", of="d"), file("position", of="e"), file("position", of="e")], 2),
     ],
 )
 def test_position_deletes_are_rewritten_where_a_partition_has_several(deletes: list[FileFact], worth: int) -> None:
     plan = plan_deletes(facts(format_version=2), [DATA, *deletes])
     assert (plan.rewrite, plan.to_vectors) == (worth, False)
+
+
+@pytest.mark.parametrize(("granularity", "worth"), [("partition", 2), ("FILE", 0)])
+def test_deletes_of_two_data_files_share_one_where_the_table_says_so(granularity: str, worth: int) -> None:
+    """Spark keeps a file of deletes per data file unless told otherwise: to rewrite those would make nothing fewer."""
+    deletes = [file("position", of="d"), file("position", of="e")]
+    told = facts(format_version=2, properties={DELETE_GRANULARITY: granularity})
+    assert plan_deletes(told, [DATA, *deletes]).rewrite == worth
 
 
 def test_vectors_take_the_place_of_every_file_in_format_3() -> None:
@@ -147,3 +162,33 @@ def test_columns_to_count() -> None:
         choose_statistics_columns(facts(), ["s"], [])
     with pytest.raises(InvalidInput, match="no column of a plain type"):
         choose_statistics_columns(facts("s struct<a:int>"), None, [])
+
+
+def test_columns_that_were_counted_are_counted_again_while_they_are_there() -> None:
+    known = [ColumnStatistics(column=name, distinct_values=1, snapshot=1, at=None) for name in ("name", "s", "gone")]
+    assert columns_to_recount(facts(), known) == ["name"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "summary", "touched"),
+    [
+        ("append", {"added-records": "5"}, 5),
+        ("replace", {"added-records": "5", "deleted-records": "5"}, 0),
+        ("overwrite", {"added-records": "5", "deleted-records": "7"}, 7),
+        ("overwrite", {"added-records": "5", "added-position-deletes": "4"}, 5),
+        ("delete", {"added-position-deletes": "9", "removed-position-deletes": "7"}, 2),
+        ("delete", {"removed-position-deletes": "7"}, 0),
+        ("delete", {"deleted-records": "3", "added-equality-deletes": "2"}, 5),
+        ("append", {}, 0),
+    ],
+)
+def test_rows_written_or_deleted_since_a_snapshot(operation: str, summary: dict[str, str], touched: int) -> None:
+    past = [
+        snapshot(1, None, 9, summary={"added-records": "100"}),
+        snapshot(2, 1, 8, summary={"added-records": "1"}),
+        snapshot(3, 2, 7, operation=operation, summary=summary),
+    ]
+    now = no_columns(past, current=3)
+    assert [rows_touched_since(now, since) for since in ({3}, {2}, {1}, {3, 2})] == [0, touched, touched + 1, touched]
+    assert rows_touched_since(now, {2, 7}) is None, "nobody knows what came since a snapshot that is gone"
+    assert rows_touched_since(no_columns(past, current=2), {3}) is None, "nor since one that was rolled back"

@@ -149,7 +149,7 @@ class Catalog:
         """The current files of a table, with what leads to them."""
         if facts.current is None:
             return Layout(metadata_bytes=len(self.files.read(facts.metadata_location)))
-        return read_layout(facts.metadata_location, facts.current, self.files.read)
+        return read_layout(facts, facts.current, self.files.read)
 
     def manifest_sizes(self, facts: TableFacts) -> tuple[ManifestSize, ...]:
         """The manifests of a table's current snapshot."""

@@ -16,12 +16,14 @@ from typing import Any
 from neve.catalog.avro import read_records
 from neve.catalog.backend import Loaded
 from neve.catalog.files import Reader
+from neve.catalog.statistics import read_statistics
 from neve.errors import StorageError
 from neve.model.bounds import Bounded, bounds_of
 from neve.model.facts import FileFact, Layout, ManifestSize, Reference, Snapshot, TableFacts, instant
 from neve.model.ingest import INGEST_DATE
 from neve.model.layout import SortField, Transform
 from neve.model.names import TableName
+from neve.model.retention import ColumnStatistics
 from neve.model.types import field_from_iceberg
 
 _CONTENT = {0: "data", 1: "position_deletes", 2: "equality_deletes"}
@@ -33,6 +35,8 @@ _NAIVE = "without-zone"
 _UNREAD = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "split_offsets", "key_metadata")
 _ORDERED = ("identity", "truncate", "year", "month", "day", "hour")
 """Transforms that keep the order of their column."""
+_PATH_OF_DELETE = Bounded(2147483546, "string")
+"""The column of position deletes that names the data file, by the id that it has in every table."""
 
 
 def read_metadata(location: str, read: Reader) -> Mapping[str, Any]:
@@ -133,20 +137,29 @@ def _age(milliseconds: int | None) -> timedelta | None:
     return timedelta(milliseconds=min(milliseconds, _LONGEST))
 
 
-def read_layout(metadata_location: str, snapshot: Snapshot, read: Reader) -> Layout:
+def read_layout(facts: TableFacts, snapshot: Snapshot, read: Reader) -> Layout:
     """The data and delete files of a snapshot, from its manifests; each file of metadata is read once."""
-    content = read(metadata_location)
-    metadata = parse_metadata(metadata_location, content)
+    content = read(facts.metadata_location)
+    metadata = parse_metadata(facts.metadata_location, content)
     manifests = list(read_records(snapshot.manifest_list, read(snapshot.manifest_list)))
     try:
         return Layout(
             files=tuple(_live_files(metadata, manifests, read)),
             manifest_sizes=tuple(map(_manifest_size, manifests)),
             metadata_bytes=len(content),
+            statistics=_statistics(facts, metadata),
         )
     except (KeyError, StopIteration, TypeError, ValueError) as exc:
         what = f"{type(exc).__name__}: {exc}"
         raise StorageError(f"{snapshot.manifest_list} lists files that Névé cannot read ({what})") from exc
+
+
+def _statistics(facts: TableFacts, metadata: Mapping[str, Any]) -> tuple[ColumnStatistics, ...]:
+    """None where they cannot be read: nothing but `neve stats` needs them, which says so."""
+    try:
+        return tuple(read_statistics(facts, metadata))
+    except StorageError:
+        return ()
 
 
 def read_manifest_sizes(snapshot: Snapshot, read: Reader) -> tuple[ManifestSize, ...]:
@@ -213,6 +226,14 @@ def _days(file: Mapping[str, Any], dated: Bounded | None) -> tuple[date, date] |
     return first, last
 
 
+def _only_of(file: Mapping[str, Any]) -> str | None:
+    """The data file that all rows of a file of position deletes name: both of its bounds, which are never cut."""
+    found = bounds_of(file, _PATH_OF_DELETE)
+    if found is None or found[0] != found[1] or not isinstance(found[0], bytes):
+        return file.get("referenced_data_file")
+    return found[0].decode()
+
+
 def _file(
     entry: Mapping[str, Any],
     manifest: Mapping[str, Any],
@@ -238,6 +259,7 @@ def _file(
         spec_id=manifest["partition_spec_id"],
         ingest_dates=_days(file, dated) if content == "data" else None,
         deletes_from=file.get("referenced_data_file"),
+        only_of=_only_of(file) if content == "position_deletes" else None,
         sort_range=bounds_of(file, ordered) if content == "data" else None,
         added=manifest.get("sequence_number", 0) if added is None else added,
     )

@@ -28,6 +28,7 @@ from neve.config.values import (
     Packages,
     PositiveDuration,
     Properties,
+    Share,
     Text,
     Warehouse,
 )
@@ -194,6 +195,21 @@ class RetentionSettings(Section):
     orphan_age: OrphanAge = Field(
         timedelta(days=7), description="files that no snapshot names are left alone until so old; 24h at least"
     )
+    orphan_scan_every: Duration = Field(
+        timedelta(days=7), description="how often the worker looks for such files; 0 is never"
+    )
+    orphan_delete: bool = Field(False, description="whether the worker removes what it finds; it lists them otherwise")
+
+
+class StatisticsSettings(Section):
+    """Distinct values of columns (`neve stats`), as the worker keeps them."""
+
+    tables: Literal["asked", "all", "none"] = Field(
+        "asked", description="asked: tables counted once are counted again; all, none"
+    )
+    stale_after: Share = Field(
+        0.2, description="of a table's rows, written since: then they are counted again; 0 is never"
+    )
 
 
 class TrashSettings(Section):
@@ -260,6 +276,7 @@ class ProfileSection(Section):
     write: WriteSettings = WriteSettings()
     compaction: CompactionSettings = CompactionSettings()
     retention: RetentionSettings = RetentionSettings()
+    statistics: StatisticsSettings = StatisticsSettings()
     trash: TrashSettings = TrashSettings()
     commit: CommitSettings = CommitSettings()
     worker: WorkerSettings = WorkerSettings()

@@ -100,6 +100,7 @@ Warehouse = Annotated[Url, AfterValidator(_check_warehouse)]
 
 Count = Annotated[int, Field(gt=0), BeforeValidator(_refuse_boolean)]
 CountOrZero = Annotated[int, Field(ge=0), BeforeValidator(_refuse_boolean)]
+Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_refuse_boolean)]
 OptionalCount = Annotated[Count | None, BeforeValidator(_empty_as_none)]
 OptionalMemory = Annotated[Annotated[Text, AfterValidator(_check_memory)] | None, BeforeValidator(_empty_as_none)]
 Duration = Annotated[

@@ -9,6 +9,7 @@ from typing import Literal
 
 from neve.model.layout import SortField, Transform
 from neve.model.names import TableName
+from neve.model.retention import ColumnStatistics
 from neve.model.specs import ONLINE
 from neve.model.types import Field
 
@@ -92,9 +93,10 @@ Bound = int | float | bytes
 class FileFact:
     """A live data or delete file of one snapshot. `ingest_dates` are the first and last it holds, where it says so.
 
-    `deletes_from` is the one data file that a deletion vector speaks of, `sort_range` the least and the greatest value
-    of the column that the table is sorted by first. `sequence_number` is that of its rows, `added` that of the commit
-    which brought the file, where it is known: a compaction's files are newer than their rows.
+    `deletes_from` is the one data file that a deletion vector speaks of, `only_of` that of a file of position deletes
+    which names no other. `sort_range` is the least and the greatest value of the column that the table is sorted by
+    first. `sequence_number` is that of its rows, `added` that of the commit which brought the file, where it is known:
+    a compaction's files are newer than their rows.
     """
 
     content: Literal["data", "position_deletes", "equality_deletes"]
@@ -107,6 +109,7 @@ class FileFact:
     spec_id: int
     ingest_dates: tuple[date, date] | None = None
     deletes_from: str | None = None
+    only_of: str | None = None
     sort_range: tuple[Bound, Bound] | None = None
     added: int = 0
 
@@ -122,11 +125,15 @@ class ManifestSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The files of a table's current snapshot, and the metadata that leads to them."""
+    """The files of a table's current snapshot, and the metadata that leads to them.
+
+    `statistics` are the distinct values that somebody counted, of this snapshot or an earlier one.
+    """
 
     files: tuple[FileFact, ...] = ()
     manifest_sizes: tuple[ManifestSize, ...] = ()
     metadata_bytes: int = 0
+    statistics: tuple[ColumnStatistics, ...] = ()
 
 
 def partition_label(partition: Mapping[str, str | None]) -> str:

@@ -121,7 +121,7 @@ class Job:
     @property
     def action(self) -> str:
         """As people say it: `refresh`, or `compact 2024-01` for the kind compact_period."""
-        return f"{self.kind.partition('_')[0]} {self.what}".strip()
+        return f"{self.kind.partition('_')[0]} {self.what}" if self.what else self.kind
 
     @property
     def table(self) -> TableName:

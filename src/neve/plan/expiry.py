@@ -104,9 +104,14 @@ def resolve_policy(
     )
 
 
+def owns_files(facts: TableFacts) -> bool:
+    """Whether the table's files are its own, as far as it says."""
+    return facts.properties.get(GC_ENABLED, "true").lower() != "false"
+
+
 def refuse_without_gc(facts: TableFacts, *, verb: str) -> None:
     """A table that says so shares its files with others, or was made over files that are not its own."""
-    if facts.properties.get(GC_ENABLED, "true").lower() == "false":
+    if not owns_files(facts):
         raise Refused(
             f"cannot {verb} {facts.name}: its property {GC_ENABLED} is false, so its files may not be its own",
             hint=f"if they are: {neve('table', 'set', facts.name.short, f'{GC_ENABLED}=true')}",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
 from neve.errors import InvalidInput, Refused
-from neve.model.facts import FileFact, ManifestSize, TableFacts, partition_label
+from neve.model.changes import REPLACE
+from neve.model.facts import FileFact, ManifestSize, Snapshot, TableFacts, partition_label
 from neve.model.retention import ColumnStatistics
 from neve.model.rewrites import SMALL
 from neve.model.types import Primitive
@@ -18,6 +19,7 @@ MANIFEST_TARGET = "commit.manifest.target-size-bytes"
 MANIFEST_BYTES = 8 * 1024 * 1024
 DELETE_TARGET = "write.delete.target-file-size-bytes"
 DELETE_BYTES = 64 * 1024 * 1024
+DELETE_GRANULARITY = "write.delete.granularity"
 _VECTORS = 3
 
 
@@ -85,7 +87,7 @@ def plan_deletes(facts: TableFacts, files: Sequence[FileFact]) -> DeletePlan:
     deletes = [file for file in files if file.content != "data"]
     position = [file for file in deletes if file.content == "position_deletes" and file.format != "puffin"]
     to_vectors = facts.format_version >= _VECTORS
-    rewrite = len(position) if to_vectors else _crowded(position, _size_property(facts, DELETE_TARGET, DELETE_BYTES))
+    rewrite = len(position) if to_vectors else _crowded(facts, position)
     return DeletePlan(
         position_files=len(position),
         vectors=sum(file.format == "puffin" for file in deletes),
@@ -106,10 +108,15 @@ def refuse_equality_alone(facts: TableFacts, plan: DeletePlan, *, instead: str) 
         )
 
 
-def _crowded(files: Sequence[FileFact], target: int) -> int:
-    """How many of them share a partition with another, being small."""
-    small = Counter(_place(file) for file in files if file.bytes < SMALL * target)
-    return sum(count for count in small.values() if count > 1)
+def _crowded(facts: TableFacts, files: Sequence[FileFact]) -> int:
+    """How many of them, being small, could be one with another: of their partition, or of their data file.
+
+    Spark writes a file of deletes per data file, unless the table says otherwise: then so does a rewrite.
+    """
+    small = _size_property(facts, DELETE_TARGET, DELETE_BYTES) * SMALL
+    shared = facts.properties.get(DELETE_GRANULARITY, "").lower() == "partition"
+    places = Counter((_place(file), None if shared else file.only_of) for file in files if file.bytes < small)
+    return sum(count for count in places.values() if count > 1)
 
 
 def _dangling(files: Sequence[FileFact]) -> int:
@@ -137,11 +144,16 @@ def _place(file: FileFact) -> tuple[int, str]:
     return file.spec_id, partition_label(file.partition)
 
 
+def countable_columns(facts: TableFacts) -> list[str]:
+    """The columns whose distinct values can be counted: those of a plain type."""
+    return [column.name for column in facts.columns if isinstance(column.type, Primitive)]
+
+
 def choose_statistics_columns(
     facts: TableFacts, asked: Sequence[str] | None, known: Sequence[ColumnStatistics]
 ) -> list[str]:
     """The columns to count: those asked for, with those whose figures a new count would otherwise drop; else all."""
-    countable = [column.name for column in facts.columns if isinstance(column.type, Primitive)]
+    countable = countable_columns(facts)
     if asked is None:
         if not countable:
             raise InvalidInput(f"{facts.name} has no column of a plain type to count")
@@ -155,6 +167,35 @@ def choose_statistics_columns(
         )
     kept = [item.column for item in known if item.column in countable]
     return list(dict.fromkeys([*chosen, *kept]))
+
+
+def columns_to_recount(facts: TableFacts, known: Sequence[ColumnStatistics]) -> list[str]:
+    """The columns that were counted before and still can be."""
+    countable = set(countable_columns(facts))
+    return [item.column for item in known if item.column in countable]
+
+
+def rows_touched_since(facts: TableFacts, snapshots: Collection[int]) -> int | None:
+    """Rows written or deleted since the oldest of these snapshots; None where not all are in the table's history.
+
+    A row that was changed was deleted and written, and counts once. What only lies otherwise since was not touched.
+    """
+    left, touched = set(snapshots), 0
+    for snapshot in facts.ancestors():
+        left.discard(snapshot.id)
+        if not left:
+            return touched
+        touched += 0 if snapshot.operation == REPLACE else _touched(snapshot)
+    return None
+
+
+def _touched(snapshot: Snapshot) -> int:
+    def number(what: str) -> int:
+        return int(snapshot.summary.get(what, 0))
+
+    positions = number("added-position-deletes") - number("removed-position-deletes")
+    gone = number("deleted-records") + number("added-equality-deletes") + max(positions, 0)
+    return max(number("added-records"), gone)
 
 
 def _size_property(facts: TableFacts, key: str, default: int) -> int:

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from neve.catalog.reach import Reach
 from neve.errors import CommitConflict, InvalidInput, Refused, StalePlan
-from neve.model.facts import TableFacts
+from neve.model.facts import Snapshot, TableFacts
 from neve.model.names import TableName
 from neve.model.results import Reason
 from neve.model.retention import ExpireReceipt, KeptSnapshot, KindTotal, StoredFile
@@ -294,8 +294,8 @@ def _why_nothing(plan: ExpiryPlan) -> Reason:
     return Reason(code="nothing_to_do", detail=f"every snapshot is needed ({told})")
 
 
-def expirable(context: Context, facts: TableFacts, tables: Sequence[TableFacts] | None = None) -> int:
-    """How many snapshots `neve expire` would take; who needs them is asked only where some are old enough.
+def expirable(context: Context, facts: TableFacts, tables: Sequence[TableFacts] | None = None) -> tuple[Snapshot, ...]:
+    """The snapshots that `neve expire` would take; who needs them is asked only where some are old enough.
 
     `tables` are all of the lake, where the caller has them.
     """
@@ -303,7 +303,7 @@ def expirable(context: Context, facts: TableFacts, tables: Sequence[TableFacts] 
         policy = policy_of(context, facts)
         refuse_without_gc(facts, verb="expire snapshots of")
     except (InvalidInput, Refused):  # which says so when it is asked
-        return 0
+        return ()
     if not plan_expiry(facts, policy, (), now=context.clock()).gone:
-        return 0
-    return len(plan_of(context, facts, policy, tables=tables).gone)
+        return ()
+    return plan_of(context, facts, policy, tables=tables).gone

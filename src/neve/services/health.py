@@ -151,7 +151,7 @@ def _iceberg_facts(
         sorted_by=facts.sort_by[0].term.column if facts.sort_by else None,
         past=Past(
             snapshots=facts.snapshots,
-            expirable=expirable(context, facts, tables),
+            expirable=len(expirable(context, facts, tables)),
             manifests=manifests.before,
             manifests_needed=manifests.after,
             manifest_bytes=manifests.bytes,

@@ -17,7 +17,16 @@ from neve.model.runs import IngestionRecord
 from neve.plan.period_files import PeriodFiles, due_period_files
 from neve.plan.range_upkeep import PATIENCE, aged_files, plan_range_jobs
 from neve.plan.ranges import RangeReport, keys_of, place_files
-from neve.plan.schedule import MANY_SNAPSHOTS, Job, plan_compaction, plan_expiry_job, plan_manifest_job
+from neve.plan.schedule import (
+    MANY_SNAPSHOTS,
+    Job,
+    plan_compaction,
+    plan_deletes_job,
+    plan_expiry_job,
+    plan_manifest_job,
+    plan_orphan_job,
+    plan_statistics_job,
+)
 from neve.plan.tidying import manifest_target, plan_manifests
 from neve.services.context import Context
 from neve.services.descriptions import describe, period_spec
@@ -72,11 +81,18 @@ def _iceberg_status(context: Context, name: TableName, file: Path | None) -> Tab
 
 def table_jobs(context: Context, facts: TableFacts, layout: Layout) -> list[JobRow]:
     """The scheduled work of one table, due or not."""
-    compaction = plan_compaction(facts, layout.files, context.loaded.settings.compaction, target_bytes(context, facts))
+    settings = context.loaded.settings
+    compaction = plan_compaction(facts, layout.files, settings.compaction, target_bytes(context, facts))
+    old = expirable(context, facts) if len(facts.snapshots) > MANY_SNAPSHOTS else ()
+    expiry = plan_expiry_job(facts, len(old))
+    going = {snapshot.id for snapshot in old} if expiry is not None else set()
     jobs = [
         *_file_jobs(context, facts, compaction),
-        plan_expiry_job(facts, expirable(context, facts) if len(facts.snapshots) > MANY_SNAPSHOTS else 0),
+        plan_deletes_job(facts, layout.files, compaction),
+        plan_statistics_job(facts, layout.statistics, settings.statistics, going=going, now=context.clock()),
+        expiry,
         plan_manifest_job(facts, plan_manifests(layout.manifest_sizes, manifest_target(facts))),
+        orphan_job(context, facts),
     ]
     return [
         *(
@@ -90,6 +106,15 @@ def table_jobs(context: Context, facts: TableFacts, layout: Layout) -> list[JobR
             if facts.online and item.reason.code != "manual"
         ),
     ]
+
+
+def orphan_job(context: Context, facts: TableFacts) -> Job | None:
+    """The look through a table's folder, if its time has come."""
+    loaded = context.loaded
+    scan = context.store.scans.get(facts.uuid)
+    return plan_orphan_job(
+        facts, scan, loaded.settings.retention, warehouse=loaded.warehouse_location, now=context.clock()
+    )
 
 
 def _file_jobs(context: Context, facts: TableFacts, compaction: Job) -> list[Job]:

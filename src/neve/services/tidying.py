@@ -39,11 +39,12 @@ def tidy_manifests(context: Context, name: TableName, *, dry_run: bool = False) 
     plan = _manifest_plan(context, facts)
     if plan.nothing or dry_run:
         return _manifest_receipt(facts, plan, plan, began=began, dry_run=dry_run)
+    from neve.engine.session import fresh_session
     from neve.engine.tidying import rewrite_manifests
 
     what: dict[str, JsonValue] = {"manifests": plan.before}
     with recorded(context, "manifests", name, plan=what, snapshot_before=facts.current_snapshot_id) as run:
-        spark, summary = context.session.spark, {RUN_ID: run.run_id}
+        spark, summary = fresh_session(context.session.spark), {RUN_ID: run.run_id}
         for spec in plan.specs:
             _insist(context, partial(rewrite_manifests, spark, name, spec_id=spec, summary=summary))
         after = context.catalog.facts(name)
@@ -65,11 +66,12 @@ def tidy_deletes(context: Context, name: TableName, *, dry_run: bool = False) ->
     refuse_equality_alone(facts, plan, instead=f"compact it: {command_for('compact', name)}")
     if plan.nothing or dry_run:
         return _deletes_receipt(facts, plan, plan, began=began, dry_run=dry_run)
+    from neve.engine.session import fresh_session
     from neve.engine.tidying import remove_dangling_deletes, rewrite_position_deletes
 
     what: dict[str, JsonValue] = {"rewrite": plan.rewrite, "dangling": plan.dangling}
     with recorded(context, "rewrite_deletes", name, plan=what, snapshot_before=facts.current_snapshot_id) as run:
-        spark, summary = context.session.spark, {RUN_ID: run.run_id}
+        spark, summary = fresh_session(context.session.spark), {RUN_ID: run.run_id}
         if plan.rewrite:
             rewrite = partial(rewrite_position_deletes, spark, name, everything=plan.to_vectors, summary=summary)
             _insist(context, rewrite)
@@ -100,10 +102,12 @@ def table_statistics(
     if current is None or not missing or dry_run:
         why = None if current is not None and missing else _counted(facts)
         return _statistics_receipt(facts, known, chosen, began=began, dry_run=dry_run, reason=why)
+    from neve.engine.session import fresh_session
     from neve.engine.tidying import compute_statistics
 
     with recorded(context, "stats", name, plan={"columns": list(chosen)}, snapshot_before=current) as run:
-        _insist(context, partial(compute_statistics, context.session.spark, name, chosen, snapshot=current))
+        spark = fresh_session(context.session.spark)
+        _insist(context, partial(compute_statistics, spark, name, chosen, snapshot=current))
         after = context.catalog.facts(name)
         run.snapshot_after = current
         receipt = _statistics_receipt(facts, context.catalog.statistics(after), chosen, began=began, run=run)

@@ -14,8 +14,12 @@ from neve.model.names import TableName
 from neve.model.periods import date_ranges
 from neve.model.refresh import RefreshReceipt
 from neve.model.results import Reason, Receipt
+from neve.model.retention import OrphanReceipt
+from neve.model.units import counted, format_bytes
 from neve.model.work import OutcomeState
 from neve.plan.agenda import REFRESH, Job
+from neve.plan.schedule import removes_orphans
+from neve.plan.tidying import columns_to_recount
 from neve.services.compaction import compact_period
 from neve.services.compaction_requests import ask
 from neve.services.context import Context
@@ -23,10 +27,13 @@ from neve.services.dynamic.laps import RoundRequest
 from neve.services.dynamic.rounds import run_round
 from neve.services.expiry import ask as ask_to_expire
 from neve.services.expiry import expire_snapshots
+from neve.services.orphans import ask as ask_for_orphans
+from neve.services.orphans import table_orphans
 from neve.services.ranges.splitting import split_table
 from neve.services.rewrites.compaction import compact_table
 from neve.services.rewrites.looking import RewriteRequest
-from neve.services.tidying import tidy_manifests
+from neve.services.status import orphan_job
+from neve.services.tidying import table_statistics, tidy_deletes, tidy_manifests
 from neve.services.worker.landing import KIND as LANDING
 from neve.services.worker.landing import Landing
 
@@ -117,6 +124,50 @@ def manifests(hands: Hands, job: Job) -> None:
     hands.tell(_of_receipt(job.table, receipt, what="manifests rewritten"))
 
 
+def rewrite_deletes(hands: Hands, job: Job) -> None:
+    """Few files of deletes, or vectors, in the place of many; those that no data file is left for go."""
+    receipt = tidy_deletes(hands.context, job.table)
+    before = receipt.position_files_before, receipt.vectors_before
+    after = receipt.position_files_after, receipt.vectors_after
+    done = _of_receipt(job.table, receipt, what=f"{sum(before):,} → {sum(after):,} files of deletes")
+    hands.tell(done if after != before else replace(done, settled=receipt.snapshot_after))
+
+
+def stats(hands: Hands, job: Job) -> None:
+    """The distinct values of the columns that were counted before; of all where none were."""
+    context = hands.context
+    facts = context.catalog.facts(job.table)
+    columns = columns_to_recount(facts, context.catalog.statistics(facts))
+    receipt = table_statistics(context, job.table, columns=columns or None)
+    done = _of_receipt(job.table, receipt, what=f"{counted(len(receipt.columns), 'column')} counted")
+    fresh = all(item.snapshot == receipt.snapshot_after for item in receipt.columns)
+    hands.tell(done if fresh else replace(done, settled=receipt.snapshot_after))
+
+
+def orphans(hands: Hands, job: Job) -> None:
+    """Files that nothing names, listed or removed as the settings say.
+
+    A look changes no metadata, so that another worker may have planned it before this one had its turn.
+    """
+    context = hands.context
+    facts = context.catalog.facts(job.table)
+    planned = orphan_job(context, facts)
+    if planned is None or not planned.due:
+        raise StalePlan(f"{job.table} was looked through meanwhile")
+    loaded = context.loaded
+    delete = removes_orphans(facts, loaded.settings.retention, warehouse=loaded.warehouse_location)
+    receipt = table_orphans(context, job.table, ask_for_orphans(context, delete=delete))
+    hands.tell(_of_receipt(job.table, receipt, what=_found(receipt)))
+
+
+def _found(receipt: OrphanReceipt) -> str:
+    if not receipt.files:
+        return "nothing found"
+    if receipt.removed or receipt.files_left:
+        return f"{receipt.removed:,} of {counted(receipt.files, 'file')} removed"
+    return f"{counted(receipt.files, 'file')} found ({format_bytes(receipt.bytes)})"
+
+
 def compact_days(hands: Hands, job: Job) -> None:
     """One period of one table, as `neve compact TABLE --period` does it."""
     receipt = compact_period(hands.context, ask(job.table, None, period=job.what))
@@ -147,6 +198,9 @@ JOBS: Mapping[str, Callable[[Hands, Job], None]] = {
     "split": split,
     "expire": expire,
     "manifests": manifests,
+    "rewrite_deletes": rewrite_deletes,
+    "stats": stats,
+    "orphans": orphans,
     LANDING: load,
 }
 
