@@ -96,6 +96,12 @@ def waits(agenda: Agenda) -> dict[str, str]:
     return {job.table.short: job.waits.code for job in agenda.waiting if job.waits is not None}
 
 
+def test_work_is_called_as_people_say_it() -> None:
+    kinds = (("refresh", ""), ("compact_period", "2024-01"), ("rewrite_deletes", ""))
+    jobs = [Job(kind=kind, what=what, asked=(), members=(), reason=Reason(code="", detail="")) for kind, what in kinds]
+    assert [job.action for job in jobs] == ["refresh", "compact 2024-01", "rewrite_deletes"]
+
+
 # ------------------------------------------------------------------------------------------------------ lag and periods
 
 
