@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -162,8 +163,8 @@ def test_a_run_of_a_dead_process_is_settled_by_what_the_catalog_shows(lake: Lake
     with recorded(lake._context, "compact", TableName.parse("t")) as progress:
         pass
     model = lake.runs.show(progress.run_id)
-    for number, committed in enumerate((False, True)):
-        run_id = f"{model.run_id[:-1]}{number}"
+    for committed in (False, True):
+        run_id = new_run_id(model.started_at, os.urandom)
         lake._context.store.runs.start(
             model.model_copy(update={"run_id": run_id, "state": "running", "finished_at": None, "pid": gone.pid})
         )
