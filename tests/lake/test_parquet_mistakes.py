@@ -162,6 +162,11 @@ def test_files_of_the_lakes_own_tables(
         assert words in said.err
     assert cli("parquet", "fragmentation", str(folder)).code == 0
     lake.table("adopted").drop()
+    said = cli("parquet", "compact", str(folder))
+    assert (said.code, "neve table undelete adopted" in said.err) == (Refused.exit_code, True), said
+    lake.tables.undelete("adopted")
+    lake.table("adopted").drop(force=True)
+    assert cli("parquet", "compact", str(folder), "--dry-run").code == 0, "nobody can bring it back"
     monkeypatch.chdir(tmp_path)
     assert ParquetCompactor(folder).compact(dry_run=True)["files_after"] == 1
 

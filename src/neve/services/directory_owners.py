@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from neve.catalog.files import canonical_folder
 from neve.directory import LEDGER
-from neve.errors import Refused
+from neve.errors import Refused, StorageError
 from neve.model.commands import neve
+from neve.model.facts import TableFacts
+from neve.model.names import TableName
+from neve.model.runs import TrashedTable
 from neve.plan.adopt import ADOPTED_FROM
 from neve.plan.folders import overlap
 from neve.services.context import Context
@@ -18,7 +22,9 @@ _FOREIGN = {"_delta_log": "Delta Lake", ".hoodie": "Apache Hudi"}
 
 
 def refuse_tables(location: str, context: Context | None) -> None:
-    """Refuses a change of files that a table counts on; it would miss them, or rows of them. `context` is the lake.
+    """Refuses a change of files that a table counts on; it would miss them, or rows of them.
+
+    `context` is the lake at hand.
 
     Raises:
         Refused: the folder is a table's, or lies in one's, or around it.
@@ -50,14 +56,37 @@ def _refuse_marked(folder: Path, place: Path) -> None:
 def _refuse_owned(folder: str, context: Context) -> None:
     """By what the lake's tables say of where their files lie."""
     for facts in all_facts(context):
-        places = [*folders_of(facts), facts.properties.get(ADOPTED_FROM)]
-        if any(overlap(canonical_folder(place), folder) for place in places if place is not None):
+        if _lie_in(_places(facts), folder):
             name = facts.name.short
             verbs = " or ".join(neve(verb, name) for verb in ("compact", "delete", "update", "upsert", "dedupe"))
             raise Refused(f"files of table {name} lie in {folder}", hint=f"change the table: {verbs}")
+    for trashed in context.store.trash.list():
+        if trashed.metadata_location is not None and _lie_in(_places_of_trashed(context, trashed), folder):
+            raise Refused(
+                f"files of table {trashed.table_name}, which is in the trash, lie in {folder}",
+                hint=f"bring it back: {neve('table', 'undelete', trashed.table_name)};"
+                f" it leaves the trash on {trashed.purge_after:%Y-%m-%d}",
+            )
     for row in context.store.registry.list():
         if row.format != "iceberg" and overlap(canonical_folder(row.base_path), folder):
             raise Refused(
                 f"files of the directory table {row.table_name} lie in {folder}",
                 hint=f"change the table: {neve('table', 'ingest', row.table_name)}, {neve('compact', row.table_name)}",
             )
+
+
+def _places(facts: TableFacts) -> tuple[str, ...]:
+    adopted = facts.properties.get(ADOPTED_FROM)
+    return folders_of(facts) if adopted is None else (*folders_of(facts), adopted)
+
+
+def _places_of_trashed(context: Context, row: TrashedTable) -> tuple[str, ...]:
+    """Of a table that can come back; where its metadata cannot be read, its own folder alone."""
+    try:
+        return _places(context.catalog.facts_at(TableName.parse(row.table_name), str(row.metadata_location)))
+    except StorageError:
+        return (row.location,)
+
+
+def _lie_in(places: Iterable[str], folder: str) -> bool:
+    return any(overlap(canonical_folder(place), folder) for place in places)
