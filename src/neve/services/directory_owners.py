@@ -7,7 +7,7 @@ from pathlib import Path
 
 from neve.catalog.files import canonical_folder
 from neve.directory import LEDGER
-from neve.errors import Refused, StorageError
+from neve.errors import Refused, StorageError, StoreError, Unreachable
 from neve.model.commands import neve
 from neve.model.facts import TableFacts
 from neve.model.names import TableName
@@ -21,17 +21,17 @@ from neve.services.shared import folders_of
 _FOREIGN = {"_delta_log": "Delta Lake", ".hoodie": "Apache Hudi"}
 
 
-def refuse_tables(location: str, context: Context | None) -> None:
+def refuse_tables(location: str, context: Context | None, *, belongs: bool) -> None:
     """Refuses a change of files that a table counts on; it would miss them, or rows of them.
 
-    `context` is the lake at hand.
+    `context` is the lake at hand, and `belongs` says whether the folder is its own, or said to be: then it must answer.
 
     Raises:
-        Refused: the folder is a table's, or lies in one's, or around it.
+        Refused: the folder is a table's, or lies in one's, or around it; or nobody can tell.
     """
     folder = Path(canonical_folder(location))
     if context is not None:
-        _refuse_owned(str(folder), context)
+        _ask_lake(str(folder), context, belongs=belongs)
     for place in (folder, *folder.parents):
         _refuse_marked(folder, place)
 
@@ -51,6 +51,20 @@ def _refuse_marked(folder: Path, place: Path) -> None:
             f"{folder} belongs to an Iceberg table in {place}",
             hint="change it by the table's name, as in `neve compact TABLE`; `neve table register` takes in a table",
         )
+
+
+def _ask_lake(folder: str, context: Context, *, belongs: bool) -> None:
+    """By what the lake says; one that does not answer keeps nobody from folders that lie outside of it."""
+    try:
+        _refuse_owned(folder, context)
+    except (StorageError, StoreError, Unreachable) as exc:
+        unknown = (
+            f"the lake in {context.loaded.root} cannot say whether {folder} holds files of its tables: {exc.message}"
+        )
+        own = (str(context.loaded.root), context.loaded.warehouse_location)
+        if belongs or _lie_in(own, folder):
+            raise Refused(unknown, hint=exc.hint or "bring the lake back, and run the command again") from exc
+        context.warn(f"{unknown}; the folder lies outside of the lake, and is changed")
 
 
 def _refuse_owned(folder: str, context: Context) -> None:
