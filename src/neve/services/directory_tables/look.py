@@ -26,6 +26,7 @@ from neve.services.directory_tables.tables import (
     Contents,
     DirectoryTable,
     all_directories,
+    columns_of,
     contents,
     plain_files,
     shape_of,
@@ -60,7 +61,7 @@ def show(context: Context, table: DirectoryTable) -> TableDetails:
         location=table.location,
         columns=[
             ColumnRow(name=column.name, type=column.type, required=False, comment=None)
-            for column in found.ledger.columns
+            for column in columns_of(table, found.ledger)
         ],
         partition_by=[described.day_pattern],
         sort_by=[],

@@ -23,7 +23,7 @@ from neve.model.results import Reason, Receipt
 from neve.model.runs import RegisteredTable
 from neve.model.tablefile import TableFile
 from neve.model.types import Field, spelled
-from neve.plan.directory_tables import check_names, day_files
+from neve.plan.directory_tables import check_names, day_files, folder_columns, folder_values
 from neve.services.context import Context
 from neve.services.descriptions import describe, made_as
 from neve.services.directory_tables.locks import LeaseLock
@@ -206,13 +206,20 @@ def declared_columns(described: TableFile) -> tuple[Field, ...]:
     )
 
 
+def columns_of(table: DirectoryTable, ledger: Ledger) -> tuple[LedgerColumn, ...]:
+    """The columns that the ledger has, and those that only folders of files name that somebody else put there."""
+    held = {column.name.casefold() for column in ledger.columns}
+    folders = [column for column in folder_columns(table.described) if column.name.casefold() not in held]
+    return (*ledger.columns, *(LedgerColumn(name=column.name, type=column.type) for column in folders))
+
+
 def shape_of(context: Context, table: DirectoryTable, ledger: Ledger) -> Shape:
-    """The columns of a table's files as the ledger has them."""
+    """How the rows of a table lie in its files."""
     from neve.sql.columns import parse_type
 
     return Shape(
         format=table.format,
-        columns=tuple(Field(column.name, parse_type(column.type)) for column in ledger.columns),
+        columns=tuple(Field(column.name, parse_type(column.type)) for column in columns_of(table, ledger)),
         codec=context.loaded.settings.write.compression_codec,
     )
 
@@ -228,6 +235,7 @@ def plain_files(
             path=f"{table.location}/{path}",
             columns=_header(context, f"{table.location}/{path}") if table.format == "csv" else (),
             day=known.get(path),
+            folders=tuple(folder_values(table.described, known[path]).items()) if path in known else (),
         )
         for path in wanted
     ]
