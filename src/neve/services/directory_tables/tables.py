@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -87,16 +87,46 @@ def find_as_made(context: Context, name: TableName) -> DirectoryTable | None:
 
 def all_directories(context: Context, *, as_made: bool = False) -> list[DirectoryTable]:
     """Every directory table, in the order of their names; one that cannot be read is told, and hides no other."""
-    look = find_as_made if as_made else find
-    found = []
+    readable = []
+    for _, found in _look_at_all(context, find_as_made if as_made else find):
+        if isinstance(found, NeveError):
+            context.warn(found.message)
+        else:
+            readable.append(found)
+    return readable
+
+
+def damaged_directories(context: Context) -> dict[TableName, NeveError]:
+    """Directory tables of which the registry says what cannot be understood, and why."""
+    looked_at = _look_at_all(context, find_as_made)
+    return {name: found for name, found in looked_at if isinstance(found, NeveError)}
+
+
+def _look_at_all(
+    context: Context, look: Callable[[Context, TableName], DirectoryTable | None]
+) -> Iterator[tuple[TableName, DirectoryTable | NeveError]]:
     for row in context.store.registry.list():
-        try:
-            table = None if row.format == "iceberg" else look(context, TableName.parse(row.table_name))
-        except NeveError as exc:
-            context.warn(exc.message)
+        if row.format == "iceberg":
             continue
-        found += [] if table is None else [table]
-    return found
+        if (name := _spoken(row.table_name)) is None:
+            context.warn(f"table_registry has a table that nobody can ask for: {row.table_name!r}")
+            continue
+        try:
+            found = look(context, name)
+        except NeveError as exc:
+            yield name, exc
+            continue
+        if found is not None:  # a rival may forget it while we look
+            yield name, found
+
+
+def _spoken(text: str) -> TableName | None:
+    """The name under which the registry keeps a table; None where it keeps none so."""
+    try:
+        name = TableName.parse(text)
+    except NeveError:
+        return None
+    return name if name.short == text else None
 
 
 def create(context: Context, path: Path, *, if_not_exists: bool = False) -> Receipt:
