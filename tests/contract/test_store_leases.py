@@ -49,6 +49,22 @@ def test_an_expired_lease_is_taken_over_and_the_old_holder_is_told(store: Store)
         store.leases.acquire("sales", owner="c", ttl=MINUTE, now=NOW + MINUTE)
 
 
+def test_a_lease_whose_holder_has_ended_is_taken_over_once(store: Store) -> None:
+    """Two see at the same time that it is dead: the second would take over from the first, who is alive."""
+    store.leases.acquire("sales", owner="a", ttl=MINUTE, now=NOW, process="boot 1 2")
+    dead = store.leases.held("sales")
+    assert dead is not None
+    assert (dead.owner, dead.process) == ("a", "boot 1 2")
+    new = store.leases.acquire("sales", owner="b", ttl=MINUTE, now=NOW, ended=dead)
+    assert (new.fence, new.process) == (dead.fence + 1, None)
+    with pytest.raises(LeaseHeld, match="by b until"):
+        store.leases.acquire("sales", owner="c", ttl=MINUTE, now=NOW, ended=dead)
+    with pytest.raises(LeaseHeld, match="by b until"):
+        store.leases.renew(dead, MINUTE, NOW)
+    store.leases.release(new)
+    assert store.leases.held("sales") is None
+
+
 def test_the_same_owner_who_lost_a_lease_does_not_keep_it(store: Store) -> None:
     old = store.leases.acquire("sales", owner="a", ttl=MINUTE, now=NOW)
     new = store.leases.acquire("sales", owner="a", ttl=MINUTE, now=NOW + MINUTE)

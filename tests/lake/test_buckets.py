@@ -157,6 +157,14 @@ def test_what_the_sources_of_an_ingest_name(s3_lake: Lake, bucket: Bucket, lake:
     assert find_paths([f"{where}/in/?.csv"], files) == [f"{where}/in/{name}" for name in ("a.csv", "b.csv")]
     assert find_paths([f"{where}/**/a.csv"], files) == [f"{where}/in/{name}" for name in ("a.csv", "more/a.csv")]
     assert find_paths([f"{where}/in/.b.csv"], files) == [f"{where}/in/.b.csv"]
+    for name in ("b[1].csv", "b1.csv", "c?.csv", "cc.csv", "c", "d#1.csv", "[1]/e.csv", "1/e.csv"):
+        bucket.put(f"odd/{name}", b"id\n1\n")
+    for name in ("b[1].csv", "c?.csv", "d#1.csv"):
+        assert find_paths([f"{where}/odd/{name}"], files) == [f"{where}/odd/{name}"], "it is there, so it is no pattern"
+    assert find_paths([f"{where}/odd/[1]"], files) == [f"{where}/odd/[1]/e.csv"]
+    assert find_paths([f"{where}/odd/[bc]?.csv"], files) == [
+        f"{where}/odd/{name}" for name in ("b1.csv", "c?.csv", "cc.csv")
+    ]
     with pytest.raises(NotFound, match="no such file"):
         find_paths([f"{where}/in/*.json"], files)
     lake.tables.create("t", "id bigint")

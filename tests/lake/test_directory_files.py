@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
 from tests.lake.lakes import Cli
 
-from neve.errors import NotFound, Refused
+from neve.errors import NotFound, Refused, StoreError
 from neve.lake import Lake
 from neve.model.results import DuePeriod
 
@@ -141,5 +142,29 @@ def test_a_table_of_which_nothing_is_understood_can_be_forgotten(lake: Lake, des
     said = cli("table", "status", "days")
     assert said.code == 1
     assert "delete the table and create it anew from its file; its folder stays" in said.err
+    why = "what table_registry says of default.days cannot be understood: name"
+    for words in (("table", "list"), ("status",)):
+        said = cli(*words)
+        assert "days" in said.out, "it is there, though nobody knows what it is"
+        assert f"! {why}" in said.err
+    assert [(row.table, row.online, row.rows) for row in lake.tables.list()] == [("default.days", None, None)]
+    (row,) = lake.status()
+    assert (row.state, row.reason and row.reason.detail.startswith(why)) == ("unreadable", True)
+    (check,) = [row for row in lake.doctor(spark=False) if row.check == "registry"]
+    assert (check.state, check.fix) == ("failed", "neve table delete days")
+    assert check.detail.startswith(why)
     assert cli("table", "delete", "days", "--yes").code == 0
     assert cli("table", "create", str(described)).code == 0
+
+
+def test_a_row_of_the_registry_that_is_no_row_is_told_in_a_sentence(lake: Lake, described: Path, cli: Cli) -> None:
+    with sqlite3.connect(lake.root / ".metadata.db") as database:
+        database.execute("UPDATE table_registry SET config = '{'")
+    said = cli("table", "list")
+    assert said.code == StoreError.exit_code
+    assert "a row that cannot be understood, RegisteredTable days: Expecting property name" in said.err
+    with sqlite3.connect(lake.root / ".metadata.db") as database:
+        database.execute("UPDATE table_registry SET config = '{}', table_name = 'no name'")
+    said = cli("table", "list")
+    assert (said.code, said.out) == (0, "")
+    assert "! table_registry has a table that nobody can ask for" in said.err

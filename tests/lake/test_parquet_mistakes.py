@@ -162,8 +162,36 @@ def test_files_of_the_lakes_own_tables(
         assert words in said.err
     assert cli("parquet", "fragmentation", str(folder)).code == 0
     lake.table("adopted").drop()
+    said = cli("parquet", "compact", str(folder))
+    assert (said.code, "neve table undelete adopted" in said.err) == (Refused.exit_code, True), said
+    lake.tables.undelete("adopted")
+    lake.table("adopted").drop(force=True)
+    assert cli("parquet", "compact", str(folder), "--dry-run").code == 0, "nobody can bring it back"
     monkeypatch.chdir(tmp_path)
     assert ParquetCompactor(folder).compact(dry_run=True)["files_after"] == 1
+
+
+@pytest.mark.parametrize("part", ["STATE", "CATALOG"])
+def test_a_lake_that_does_not_answer_keeps_nobody_from_other_folders(
+    folder: Path, lake: Lake, cli: Cli, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """Its own folder and its warehouse may hold files of its tables, and so may the folder of a lake that was named."""
+    warehouse = lake.root.parent / "warehouse"
+    monkeypatch.setenv("NEVE_WAREHOUSE", str(warehouse))
+    monkeypatch.setenv(f"NEVE_{part}__URI", "postgresql://127.0.0.1:1/x")
+    if part == "CATALOG":
+        monkeypatch.setenv("NEVE_CATALOG__TYPE", "postgresql")
+    for place in (lake.root / "plain", warehouse / "plain"):
+        shutil.copytree(folder, place)
+        said = cli("parquet", "compact", str(place), "--dry-run")
+        assert said.code == Refused.exit_code, said
+        assert f"the lake in {lake.root} cannot say whether {place} holds files of its tables: cannot reach" in said.err
+        assert "check that the server runs" in said.err
+    assert cli("--lake", str(lake.root), "parquet", "compact", str(folder), "--dry-run").code == Refused.exit_code
+    said = cli("parquet", "compact", str(folder), "--dry-run")
+    assert said.code == 0, said
+    assert "cannot reach" in said.err
+    assert "the folder lies outside of the lake, and is changed" in said.err
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.parq", "A.PQ", "000000_0"])

@@ -327,6 +327,26 @@ def test_a_claimed_table_waits_and_is_taken_over_after_the_lease(lake: Lake, clo
     assert lake._context.store.setbacks.list() == {}, "the success made good for the death"
 
 
+def test_what_a_dead_worker_held_is_freed_when_its_work_has_ended_all_the_same(lake: Lake, clock: Clock) -> None:
+    """Java ends a commit that the dead process had asked for. Files that land are due only when they are complete."""
+    uuid, claims, events = table_with(lake, "a"), lake._context.store.claims, list[Event]()
+    source = next(name for name in lake._context.catalog.tables() if name.name != "a")
+    work = {uuid: "refresh", lake._context.catalog.facts(source).uuid: "compact", "gone": "expire", "x": "landing"}
+    for key, action in work.items():
+        assert claims.claim({key: "default.t"}, action=action, owner="dead", ttl=MINUTE, now=clock.now)
+    worker = lake.worker(log=events.append)
+    assert worker.tick() == []
+    assert len(claims.held()) == len(work), "its time is not over"
+    clock.go(MINUTE)
+    assert lake.worker(tables=["default.elsewhere*"], log=events.append).tick() == []
+    assert len(claims.held()) == len(work), "others' tables"
+    assert worker.tick() == []
+    assert [claim.action for claim in claims.held().values()] == ["landing"]
+    freed = [event.fields["action"] for event in events if event.name == "claim_freed"]
+    assert sorted(map(str, freed)) == ["compact", "expire", "refresh"]
+    assert lake._context.store.setbacks.list() == {}
+
+
 def test_what_kills_its_workers_is_suspended(lake: Lake, clock: Clock) -> None:
     uuid = table_with(lake, "a", moved=True)
     clock.go(6 * MINUTE)

@@ -318,6 +318,45 @@ def test_days_that_another_tool_wrote_anew_keep_their_date(
 
 
 @pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_folders_say_what_files_of_other_tools_leave_out(
+    spark_lake: Lake,
+    namespace: str,
+    tmp_path: Path,
+    format: str,  # noqa: A002
+) -> None:
+    """In a file without these columns, in one with rows without them, and in a folder that nothing was loaded into."""
+    config, place = tmp_path / "t.yaml", tmp_path / "a b%20c+d"
+    config.write_text(
+        f"name: {namespace}.t\nstorage: {{base_path: '{place}', format: {format}}}\n"
+        f"partitioning: {{pattern: 'year={{year}}/m={{year}}-{{month}}/day={{day}}/data.{format}'}}\n"
+    )
+    for day in (1, 2, 3):
+        (tmp_path / f"2024-01-0{day}.csv").write_text(f"id\n{day}\n")
+    foreign = place / "year=2023/m=2023-12/day=09" / f"data.{format}"
+    foreign.parent.mkdir(parents=True)
+    with duckdb.connect() as database:
+        database.execute(f"COPY (SELECT 9::INTEGER AS id) TO '{foreign}' (FORMAT {format})")
+    spark_lake.tables.create(str(config))
+    table = spark_lake.table(str(config))
+    query = "SELECT id, year, m, day FROM t ORDER BY id"
+    assert [tuple(row) for row in table.query(query).collect()] == [(9, 2023, "2023-12", 9)]
+    assert [column.name for column in table.show().columns] == ["year", "m", "day"]
+    table.ingest(tmp_path / "2024*.csv", date_from_name="{date}.csv")
+    _, first, second, _ = sorted(place.rglob(f"*.{format}"))
+    without = "SELECT * EXCLUDE (year, m, day) FROM old"
+    rewrite(first, f"SELECT * FROM old UNION ALL BY NAME {without}")
+    rewrite(second, without)
+    rows = [(1, 2024, "2024-01", 1)] * 2 + [(day, 2024, "2024-01", day) for day in (2, 3)]
+    assert [tuple(row) for row in table.query(query).collect()][:-1] == rows
+    assert [row[0] for row in table.query("SELECT id FROM t WHERE m = '2023-12' OR day = 2 ORDER BY id").collect()] == [
+        2,
+        9,
+    ]
+    table.compact("2024-01", delete_source=True)
+    assert [tuple(row) for row in table.query(query).collect()][:-1] == rows
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv"])
 def test_a_period_that_another_tool_wrote_anew_loses_nothing(make: Make, tmp_path: Path, format: str) -> None:  # noqa: A002
     """Neither columns of its own, nor rows of which nobody knows whether they are of the date that is replaced."""
     paths = write_days(tmp_path / "landing", date(2024, 1, 1), 3)

@@ -489,12 +489,13 @@ def test_a_missing_column_is_refused_or_null_as_the_tables_file_says(
     (tmp_path / "in.csv").write_text("id\n1\n")
     columns = "name: t\ncolumns: [{name: id, type: int}, {name: word, type: string}]\n"
 
-    def load(said: str, cleaning: str | None) -> None:
+    def load(said: str, cleaning: str | None, *files: str) -> None:
         named = "" if cleaning is None else f", dataset_config: {dataset}"
         dataset.write_text(cleaning or "")
         config.write_text(f"{text}ingestion: {{missing_columns: {said}{named}}}\n")
         spark_lake.tables.create(str(config), if_not_exists=True)
-        spark_lake.table(str(config)).ingest(tmp_path / "in.csv", date="2024-01-01", replace=True)
+        paths = [tmp_path / name for name in files or ["in.csv"]]
+        spark_lake.table(str(config)).ingest(*paths, date="2024-01-01", replace=True)
 
     for cleaning in (None, columns, f"{columns}missing_columns: error\n"):
         with pytest.raises(ColumnNotFound, match="the source has no column 'word'"):
@@ -503,6 +504,14 @@ def test_a_missing_column_is_refused_or_null_as_the_tables_file_says(
         load(said, cleaning)
         found = spark_lake.table(str(config)).query("SELECT id, word FROM t").collect()
         assert [tuple(row) for row in found] == [(1, None)]
+    (tmp_path / "more.csv").write_text("id,word\n2,b\n")
+    for cleaning in (None, columns):
+        with pytest.raises(ColumnNotFound, match=r"in\.csv has no column word, which other files"):
+            load("refuse", cleaning, "more.csv", "in.csv")
+    load("refuse", "name: t\ncolumns: [{name: id, type: int}]\n", "more.csv", "in.csv")
+    load("null", columns, "more.csv", "in.csv")
+    found = spark_lake.table(str(config)).query("SELECT id, word FROM t ORDER BY id").collect()
+    assert [tuple(row) for row in found] == [(1, None), (2, "b")]
 
 
 def test_a_missing_nested_column_is_refused(spark_lake: Lake, namespace: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""kill −9 in the middle of an ingest: before its rows are published, and between that and the log."""
+"""kill −9 in the middle of an ingest, before its rows are published or after; and answers that are lost."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
+from neve.engine.errors import from_java
+from neve.engine.staging import Branch, publish
+from neve.errors import CommitUnknown
 from neve.lake import Lake, LakeTable
 
 SCRIPT = """
@@ -104,3 +110,44 @@ def raw(lake: Lake, namespace: str) -> list[str]:
 
 def count(lake: Lake, table: LakeTable) -> int:
     return int(lake.sql(f"SELECT count(*) FROM {table.name.sql}").collect()[0][0])
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_load_whose_answer_was_lost_is_done_exactly_once(
+    spark_lake: Lake,
+    make_table: Callable[..., LakeTable],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    made: bool,
+) -> None:
+    """What was published counts, with its rejected rows; where nobody can tell, the same command settles it."""
+    table, source = make_table(), tmp_path / "in.csv"
+    source.write_text("id,name\n1,a\nx,b\n")
+
+    def lose(spark: SparkSession, branch: Branch, **how: Any) -> int:
+        if made:
+            publish(spark, branch, **how)
+        raise from_java(": org.apache.iceberg.exceptions.CommitStateUnknownException: the line went dead")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("neve.services.ingest.publish", lose)
+        if made:
+            first = table.ingest(source, date="2024-01-01")
+            assert (first.rows_ingested, first.rows_rejected, first.snapshot_after) == (
+                1,
+                1,
+                table.history()[0].snapshot,
+            )
+        else:
+            with pytest.raises(CommitUnknown, match="went dead"):
+                table.ingest(source, date="2024-01-01")
+            assert [row for row in table.references() if row.kind == "branch" and row.name != "main"] == []
+    again = table.ingest(source, date="2024-01-01")
+    assert [row.action for row in again.dates] == ["skip" if made else "load"]
+    assert [row[0] for row in table.query("SELECT id FROM t").collect()] == [1]
+    rejected = spark_lake.sql(f"SELECT raw FROM {table.name.sql.replace('`t`', '`t__rejected`')}").collect()
+    assert [row[0] for row in rejected] == ['{"id":"x","name":"b"}']
+    assert [row.state for row in table.verify()] == ["ok"]
+    runs = [run.state for run in spark_lake.runs.list(table=table.name.short, kind="ingest")]
+    assert runs == (["succeeded"] if made else ["succeeded", "failed"])

@@ -56,6 +56,15 @@ class TestSourceColumns:
     def test_or_with_all_names_when_none_is_near(self):
         assert refusal(dataset(columns=[{"name": "zzz"}])).hint == "it has date, Quantity, price, region"
 
+    def test_what_is_read_is_needed_unless_it_may_be_missing(self):
+        columns = [
+            {"name": "a", "source": "DATE"},
+            {"name": "b", "source": "price", "default": 3, "type": "INT"},
+            {"name": "c", "type": "INT", "expression": "source.quantity + region"},
+        ]
+        assert build_cleaning(dataset(columns=columns), SOURCE).needed == ("date", "Quantity", "region")
+        assert build_cleaning(dataset(columns=columns, missing_columns=None), SOURCE).needed == ()
+
     def test_a_default_stands_in_for_it(self):
         cleaning = build_cleaning(dataset(columns=[{"name": "zzz", "type": "INT", "default": 3}]), SOURCE)
         assert "COALESCE(`_neve_in_zzz`, CAST(3 AS INT)) AS `zzz`" in cleaning.select

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
-from urllib.parse import urlsplit
 
 from neve.errors import StorageError
 from neve.model.retention import Listed
@@ -240,10 +239,10 @@ class Files:
 
     @staticmethod
     def _key(location: str) -> str:
-        parts = urlsplit(location)
-        if parts.scheme not in _S3:
+        scheme, _, key = location.partition("://")
+        if scheme not in _S3:
             raise StorageError(f"cannot reach {location}", hint="a warehouse is a local folder or s3://bucket/prefix")
-        return f"{parts.netloc}{parts.path}"
+        return key
 
 
 def _walk(folder: Path) -> Iterator[Listed]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neve.cli.options import Command, confirm, group, open_lake, options, pairs, say, tell
+from neve.cli.options import Command, confirm, group, open_lake, options, pairs, say, tell, warn
 
 if TYPE_CHECKING:
     from neve.services.directories import Workplace
@@ -32,7 +32,7 @@ def workplace(folder: Path) -> Workplace:
     from neve.services.directories import workplace_for
 
     context = None if options.lake is None else open_lake()._context
-    return workplace_for(location(folder), context=context, tell=tell)
+    return workplace_for(location(folder), context=context, tell=tell, speak=warn)
 
 
 def location(folder: Path) -> str:

@@ -116,12 +116,12 @@ def without_dates(
 
 
 def read_plain(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> DataFrame:
-    """All rows, by the table's columns: what a file lacks is NULL, and the date what its name says."""
+    """All rows, by the table's columns: what a file lacks is what its path says, date and folders, or else NULL."""
     if not files:
         return spark.createDataFrame([], shape.ddl)
     named = [file for file in files if file.day is not None]
     frames = _scan(spark, [file for file in files if file.day is None], shape)
-    frames += [_dated(frame, named) for frame in _scan(spark, named, shape)]
+    frames += [_told(frame, named, shape) for frame in _scan(spark, named, shape)]
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.unionAll(frame)
@@ -143,18 +143,29 @@ def count_plain(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -
         return {row[0]: row[1] for row in read_plain(spark, files, shape).groupBy(INGEST_DATE).count().collect()}
 
 
-def _dated(rows: DataFrame, files: Sequence[PlainFile]) -> DataFrame:
-    """Rows of files that are named after their day: whoever wrote one of them anew may have left the date out.
+def _told(rows: DataFrame, files: Sequence[PlainFile], shape: Shape) -> DataFrame:
+    """Rows of files that are named after their day: who wrote one of them anew may have left out what its path says.
 
-    The day is looked up for rows without a date alone, and nothing is computed for a query that asks for no date.
+    A value is looked up for rows without it alone, and nothing is computed for a query that does not ask for it.
     """
     from pyspark.sql import functions as f
 
-    days = {_place(file.path): str(file.day) for file in files}
-    listed = "\n".join(f"{_spoken(url)}\t{days[_place(unquote(url))]}" for url in rows.inputFiles())
-    by_file = f.str_to_map(f.lit(listed), f.lit("\n"), f.lit("\t"))
-    day = by_file[f.col("_metadata.file_path")].cast("date")
-    return rows.withColumn(INGEST_DATE, f.coalesce(f.col(INGEST_DATE), day))
+    told = {_place(file.path): {INGEST_DATE: file.day, **dict(file.folders)} for file in files}
+    found = {_spoken(url): told[_place(unquote(url))] for url in rows.inputFiles()}
+    for name, kind in _kinds_told(files[0], shape).items():
+        listed = "\n".join(f"{url}\t{values[name]}" for url, values in found.items())
+        by_file = f.str_to_map(f.lit(listed), f.lit("\n"), f.lit("\t"))
+        value = by_file[f.col("_metadata.file_path")].cast(kind)
+        rows = rows.withColumn(name, f.coalesce(f.col(quote(name)), value))
+    return rows
+
+
+def _kinds_told(file: PlainFile, shape: Shape) -> dict[str, str]:
+    """The columns to look up, with their types; Spark itself takes those of Parquet files from their folders."""
+    if shape.format == "parquet":
+        return {INGEST_DATE: "date"}
+    types = {column.name.casefold(): spelled(column.type) for column in shape.columns}
+    return {INGEST_DATE: "date"} | {name: types[name.casefold()] for name, _ in file.folders}
 
 
 def _place(path: str) -> str:
@@ -171,8 +182,16 @@ def _scan(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> list
     if not files:
         return []
     if shape.format == "parquet":
-        return [spark.read.schema(shape.ddl).parquet(*exactly(file.path for file in files))]
+        return [_scan_parquet(spark, files, shape)]
     return [_scan_csv(spark, header, files, shape) for header in dict.fromkeys(file.columns for file in files)]
+
+
+def _scan_parquet(spark: SparkSession, files: Sequence[PlainFile], shape: Shape) -> DataFrame:
+    """Where folders have values, they are those of the rows: Spark opens no file of a folder that is not asked for."""
+    reader = spark.read.schema(shape.ddl)
+    if depth := len(files[0].folders):
+        reader = reader.option("basePath", files[0].path.rsplit("/", depth + 1)[0])
+    return reader.parquet(*exactly(file.path for file in files)).select(*map(quote, shape.names))
 
 
 def _scan_csv(spark: SparkSession, header: tuple[str, ...], files: Sequence[PlainFile], shape: Shape) -> DataFrame:

@@ -118,11 +118,15 @@ def read_ledger(content: bytes, *, where: str) -> Ledger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainFile:
-    """A file to read. `columns` is the header of a csv file; `day` is that of its name, for rows without one."""
+    """A file to read. `columns` is the header of a csv file; `day` is that of its name, for rows without one.
+
+    `folders` is what the folders say in which the file of a day lies, outermost first.
+    """
 
     path: str
     columns: tuple[str, ...] = ()
     day: dt.date | None = None
+    folders: tuple[tuple[str, int | str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,13 +116,17 @@ class TrashedTable(Record):
 
 
 class Lease(Record):
-    """The right to work on `name` until `expires_at`. A later holder always has a greater `fence`."""
+    """The right to work on `name` until `expires_at`. A later holder always has a greater `fence`.
+
+    `process` is what tells others on the same machine whether the holder still runs (services/processes.py).
+    """
 
     name: str
     owner: str
     fence: int
     expires_at: AwareDatetime
     acquired_at: AwareDatetime
+    process: str | None = None
 
 
 class IngestionRecord(Record):

@@ -127,6 +127,11 @@ class Job:
     def table(self) -> TableName:
         return self.asked[0].table
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it would be done now if nothing else kept it waiting."""
+        return self.waits != self.reason
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agenda:
@@ -135,6 +140,12 @@ class Agenda:
     ready: tuple[Job, ...]
     waiting: tuple[Job, ...]
     wake_at: datetime | None
+
+    @property
+    def due(self) -> frozenset[tuple[str, str]]:
+        """Tables (uuids) with the actions that are due on them, or wanted of them by others."""
+        jobs = [*self.ready, *(job for job in self.waiting if job.is_due)]
+        return frozenset((member.uuid, job.action) for job in jobs for member in job.members)
 
 
 def plan_agenda(

@@ -23,6 +23,7 @@ from neve.plan.nested import as_text, check_parsed, extend
 from neve.plan.ranges import Keys, keys_of
 from neve.services.changes import create_table
 from neve.services.context import Context
+from neve.services.file_columns import refuse_incomplete
 from neve.services.specs import INGEST_COLUMN
 from neve.sql.cleaning import build_cleaning, build_validations
 from neve.sql.columns import parse_columns
@@ -79,6 +80,7 @@ def fit(
         config = _keyed(config, keys)
     exact = _exact(config, columns_found.typed)
     cleaning = build_cleaning(config, [_raw_column(column, nesting, exact) for column in present])
+    refuse_incomplete(context.catalog.files, files, _declared(cleaning.needed, dataset, own))
     missing = _missing(name, known, cleaning.columns, nesting, first=not own, evolve=evolve)
     text = Primitive("string")
     work = Work(
@@ -218,6 +220,14 @@ def _derived(
     ]
     base = config or Dataset(name="as_is", missing_columns="null")
     return base.model_copy(update={"columns": tuple(chosen)})
+
+
+def _declared(needed: Sequence[str], dataset: Dataset | None, own: Sequence[Field]) -> list[str]:
+    """Of the columns that files need, those of a cleaning file or of the table: a new one may be in some alone."""
+    if dataset is not None and dataset.columns:
+        return list(needed)
+    held = {column.name.casefold() for column in own}
+    return [name for name in needed if name.casefold() in held]
 
 
 def _keyed(config: Dataset, keys: Keys) -> Dataset:

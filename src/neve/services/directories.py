@@ -46,6 +46,8 @@ class Workplace:
     context: Context | None = None
     given: SparkSession | None = None
     tell: Callable[[str], None] = lambda _: None
+    speak: Callable[[str], None] | None = None
+    """Hears warnings, as `Context.speak`."""
     clock: Callable[[], datetime] = _now
     entropy: Callable[[int], bytes] = os.urandom
 
@@ -55,7 +57,7 @@ class Workplace:
 
         if found := self.given or running_session():
             return found
-        context = self.context or _context_here(self.tell) or _scratch_context(self.tell)
+        context = self.context or self._context_here() or _scratch_context(self.tell)
         return context.session.spark
 
     @cached_property
@@ -72,12 +74,16 @@ class Workplace:
     @contextmanager
     def lake(self) -> Iterator[Context | None]:
         """The lake that the folder belongs to, or else the one that we are in, if any."""
-        context = self.context or _context_here(self.tell)
+        context = self.context or self._context_here()
         try:
             yield context
         finally:
             if context is not None and context is not self.context:
                 context.close()
+
+    def _context_here(self) -> Context | None:
+        root = locate_lake(Path.cwd(), given=None, env=os.environ)
+        return None if root is None else _open(root, self.tell, self.speak)
 
 
 def workplace_for(
@@ -86,17 +92,17 @@ def workplace_for(
     context: Context | None = None,
     spark: SparkSession | None = None,
     tell: Callable[[str], None] = lambda _: None,
+    speak: Callable[[str], None] | None = None,
 ) -> Workplace:
     """A folder inside a lake belongs to it; any other works without one."""
     if context is None and "://" not in location:
         root = locate_lake(Path(location).expanduser().absolute(), given=None, env={})
-        context = None if root is None else Context(load_settings(root, flags={}, env=os.environ), tell=tell)
-    return Workplace(context, spark, tell)
+        context = None if root is None else _open(root, tell, speak)
+    return Workplace(context, spark, tell, speak)
 
 
-def _context_here(tell: Callable[[str], None]) -> Context | None:
-    root = locate_lake(Path.cwd(), given=None, env=os.environ)
-    return None if root is None else Context(load_settings(root, flags={}, env=os.environ), tell=tell)
+def _open(root: Path, tell: Callable[[str], None], speak: Callable[[str], None] | None) -> Context:
+    return Context(load_settings(root, flags={}, env=os.environ), tell=tell, speak=speak)
 
 
 def _scratch_context(tell: Callable[[str], None]) -> Context:
@@ -132,7 +138,7 @@ def open_to_change(work: Workplace, location: str, *, create: bool = False) -> D
     """
     check_local(location)
     with work.lake() as context:
-        refuse_tables(location, context)
+        refuse_tables(location, context, belongs=work.context is not None)
     return open_directory(location, create=create)
 
 

@@ -17,6 +17,7 @@ from neve.model.units import format_bytes
 from neve.plan.tables import DELETING
 from neve.services import repair as mend
 from neve.services.context import Context
+from neve.services.directory_tables.tables import damaged_directories
 
 _LOW_DISK = 1024**3
 
@@ -201,6 +202,9 @@ def _runs(context: Context, *, repair: bool) -> Iterator[CheckRow]:
 
 
 def _registry(context: Context, *, repair: bool) -> Iterator[CheckRow]:
+    damaged = damaged_directories(context)
+    for name, exc in damaged.items():
+        yield CheckRow(check="registry", state="failed", detail=exc.message, fix=neve("table", "delete", name.short))
     gaps = mend.registry_gaps(context)
     if gaps and repair:
         yield CheckRow(check="registry", state="repaired", detail=", ".join(mend.reconcile_registry(context)))
@@ -211,7 +215,7 @@ def _registry(context: Context, *, repair: bool) -> Iterator[CheckRow]:
             detail=f"not in line with the catalog: {', '.join(gaps)}",
             fix="neve doctor --repair",
         )
-    else:
+    elif not damaged:
         yield CheckRow(check="registry", state="ok", detail="in line with the catalog")
 
 

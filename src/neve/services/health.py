@@ -20,7 +20,14 @@ from neve.plan.tidying import manifest_target, plan_manifests
 from neve.services.context import Context
 from neve.services.directory_tables.compaction import compactable
 from neve.services.directory_tables.look import file_label
-from neve.services.directory_tables.tables import Contents, DirectoryTable, all_directories, contents, find
+from neve.services.directory_tables.tables import (
+    Contents,
+    DirectoryTable,
+    all_directories,
+    contents,
+    damaged_directories,
+    find,
+)
 from neve.services.expiry import expirable
 from neve.services.look import all_facts
 from neve.services.rewrites.files import target_bytes
@@ -48,6 +55,7 @@ def lake_status(context: Context, *, late: bool = False) -> list[StatusRow]:
     found = {name: _table_row(context, name, readable.get(name), ages.get(name), every) for name in names}
     if not late:
         found |= {table.name: _directory_row(context, table) for table in all_directories(context, as_made=True)}
+        found |= {name: _unreadable(name, exc) for name, exc in damaged_directories(context).items()}
     return [found[name] for name in sorted(found)]
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from neve.engine.ingest import Tally, Work, stage
 from neve.engine.loose import removing
-from neve.engine.staging import publish, staged
-from neve.errors import CommitConflict
+from neve.engine.staging import Branch, publish, staged
+from neve.errors import CommitConflict, CommitUnknown
 from neve.model.commands import neve
 from neve.model.facts import TableFacts
 from neve.model.ingest import (
@@ -40,11 +41,14 @@ from neve.services.deliveries import (
 )
 from neve.services.directory_tables.ingest import ingest_directory
 from neve.services.directory_tables.tables import find
-from neve.services.ledger import branch_of, doubtful_dates, held_dates, log_ingest
+from neve.services.ledger import branch_of, doubtful_dates, held_dates, log_ingest, settle_staged
 from neve.services.look import RUN_ID
 from neve.services.rejected import keeping_rejected
 from neve.services.repair import settle_dead_runs
 from neve.services.runs import Progress, recorded
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ATTEMPTS = 10
 
@@ -130,8 +134,18 @@ def _stage_and_publish(
         with keeping_rejected(context, request.table, run.run_id) as keep:
             tally = keep(spark, work, tally)
             context.store.runs.note(run.run_id, sum_up(plan, tally))
-            run.snapshot_after = publish(spark, branch, base=plan.base_snapshot)
+            run.snapshot_after = _publish(context, spark, branch, plan, run)
     return tally, findings
+
+
+def _publish(context: Context, spark: SparkSession, branch: Branch, plan: IngestPlan, run: Progress) -> int:
+    """Publishes what is staged. Where the answer is lost, the table says whether it was: its rejected rows go along."""
+    try:
+        return publish(spark, branch, base=plan.base_snapshot)
+    except CommitUnknown:
+        if (made := settle_staged(context, branch.table, run.run_id)) is None:
+            raise
+        return made.id
 
 
 def _undo(table: TableName, run: Progress) -> str | None:

@@ -200,15 +200,20 @@ def _expand(text: str, files: Files) -> Iterator[str]:
 
 
 def _expand_remote(text: str, files: Files) -> Iterator[str]:
+    """A name that is there is meant as it stands, as on a disk; a pattern is what none has."""
     fixed = _WILDCARD.split(text, maxsplit=1)[0]
-    folder = text if fixed == text else fixed.rpartition("/")[0]
-    found = [path for path in sorted(files.list_files(folder)) if path == text or _is_data(Path(path), Path(folder))]
-    if fixed != text:
+    found = _data_at(text, files)
+    if not found and fixed != text:
         wanted = re.compile(_glob_regex(text))
-        found = [path for path in found if wanted.fullmatch(path)]
+        found = [path for path in _data_at(fixed.rpartition("/")[0], files) if wanted.fullmatch(path)]
     if not found:
         raise NotFound(f"no such file or folder: {text}")
     yield from found
+
+
+def _data_at(place: str, files: Files) -> list[str]:
+    """The file of that name, or the files of a remote folder but hidden ones."""
+    return [path for path in sorted(files.list_files(place)) if path == place or _is_data(Path(path), Path(place))]
 
 
 def _glob_regex(pattern: str) -> str:

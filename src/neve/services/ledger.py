@@ -175,6 +175,7 @@ def settle_staged(context: Context, table: TableName, run_id: str) -> Snapshot |
     branch = branch_of(run_id)
     if any(reference.name == branch for reference in facts.references):
         context.catalog.remove_branch(table, branch)
+        facts = context.catalog.facts(table)  # it may have been published just before
     return next((item for item in facts.ancestors() if item.summary.get(RUN_ID) == run_id), None)
 
 

@@ -18,8 +18,19 @@ class Leases:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def acquire(self, name: str, *, owner: str, ttl: timedelta, now: datetime) -> Lease:
+    def acquire(
+        self,
+        name: str,
+        *,
+        owner: str,
+        ttl: timedelta,
+        now: datetime,
+        process: str | None = None,
+        ended: Lease | None = None,
+    ) -> Lease:
         """Take a lease that is free or has expired; it is not re-entrant, whoever holds it.
+
+        `ended` is a lease whose holder is known to run no more: nobody need wait until it expires.
 
         Raises:
             LeaseHeld: somebody has it; the message says who, and until when.
@@ -28,14 +39,16 @@ class Leases:
             raise ValueError(f"a lease of {ttl} would never be held")
         with self._database.transaction():
             taken = self._database.write(
-                """INSERT INTO leases (name, owner, fence, expires_at, acquired_at) VALUES (?, ?, 1, ?, ?)
+                """INSERT INTO leases (name, owner, fence, expires_at, acquired_at, process) VALUES (?, ?, 1, ?, ?, ?)
                 ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, fence = leases.fence + 1,
-                    expires_at = excluded.expires_at, acquired_at = excluded.acquired_at
-                WHERE leases.owner IS NULL OR leases.expires_at <= excluded.acquired_at""",
+                    expires_at = excluded.expires_at, acquired_at = excluded.acquired_at, process = excluded.process
+                WHERE leases.owner IS NULL OR leases.expires_at <= excluded.acquired_at OR leases.fence = ?""",
                 name,
                 owner,
                 to_text(now + ttl),
                 to_text(now),
+                process,
+                0 if ended is None else ended.fence,
             )
             row = self._read(name)
             if not taken or row is None:
@@ -71,6 +84,11 @@ class Leases:
                 lease.owner,
             )
         )
+
+    def held(self, name: str) -> Lease | None:
+        """The lease as somebody holds it, expired or not."""
+        row = self._read(name)
+        return None if row is None or row["owner"] is None else to_record(Lease, row)
 
     def _read(self, name: str) -> Row | None:
         rows = self._database.read(select("leases", Lease, "WHERE name = ?"), name)

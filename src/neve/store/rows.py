@@ -10,6 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from neve.database import Row, Value
+from neve.errors import StoreError
 from neve.model.runs import Record
 
 _JSON_COLUMNS = frozenset(
@@ -52,12 +53,23 @@ def to_values(record: Record) -> tuple[Value, ...]:
 
 
 def to_record(record_type: type[RecordT], row: Row) -> RecordT:
-    return record_type.model_validate(
-        {
-            name: json.loads(value) if name in _JSON_COLUMNS and isinstance(value, str) else value
-            for name, value in row.items()
-        }
-    )
+    """
+    Raises:
+        StoreError: the row is damaged, or was written by hand.
+    """
+    try:
+        return record_type.model_validate(
+            {
+                name: json.loads(value) if name in _JSON_COLUMNS and isinstance(value, str) else value
+                for name, value in row.items()
+            }
+        )
+    except ValueError as exc:
+        which = f"{record_type.__name__} {next(iter(row.values()))}"
+        raise StoreError(
+            f"the state database has a row that cannot be understood, {which}: {str(exc).splitlines()[0]}",
+            hint="mend the row, or bring the database back from a backup",
+        ) from exc
 
 
 def columns(record_type: type[Record]) -> str:

@@ -302,6 +302,7 @@ MIGRATIONS = (
             "ALTER TABLE refresh_history ADD COLUMN files_deleted BIGINT",
         ),
     ),
+    Migration(version=10, statements=("ALTER TABLE leases ADD COLUMN process TEXT",)),
 )
 
 

@@ -1,7 +1,8 @@
 """Folders without locks of their own, such as prefixes of a bucket: leases in the state database keep writers apart.
 
 A writer that overslept is stopped before its next step, because each step that changes something asks `check` first.
-What no lease can rule out is a step that was begun in time and that the store carries out most of a minute later.
+What no lease can rule out is a step that was begun in time and that the store carries out most of a minute later. So a
+process that was killed keeps its lease for that minute, whoever sees that it is dead.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class LeaseLock:
 
     @contextmanager
     def writing(self, *, patience: float) -> Iterator[None]:
-        with leased(self.context, f"directory {self.location}", patience=patience) as lease:
+        with leased(self.context, f"directory {self.location}", patience=patience, at_once=False) as lease:
             self._lease, self._known_at = lease, time.monotonic()
             try:
                 yield

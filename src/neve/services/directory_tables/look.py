@@ -9,7 +9,7 @@ from neve.errors import NotFound, StorageError
 from neve.model.directories import DataFile
 from neve.model.directory_tables import LedgerColumn
 from neve.model.ingest import INGEST_DATE
-from neve.model.names import Namespace
+from neve.model.names import Namespace, TableName
 from neve.model.patterns import match_pattern
 from neve.model.results import (
     ColumnRow,
@@ -26,7 +26,9 @@ from neve.services.directory_tables.tables import (
     Contents,
     DirectoryTable,
     all_directories,
+    columns_of,
     contents,
+    damaged_directories,
     plain_files,
     shape_of,
 )
@@ -39,12 +41,10 @@ _MIB = 1024 * 1024
 
 
 def list_directories(context: Context, namespace: Namespace | None = None) -> list[TableSummary]:
-    """Every directory table, or those below a namespace; one whose folder cannot be read is listed all the same."""
-    return [
-        _summary(context, table)
-        for table in all_directories(context, as_made=True)
-        if namespace in (None, table.name.namespace[: len(namespace or ())])
-    ]
+    """Every directory table, or those below a namespace; those that cannot be read are listed all the same."""
+    rows = {table.name: _summary(context, table) for table in all_directories(context, as_made=True)}
+    rows |= {name: _unknown(name, online=None) for name in damaged_directories(context)}
+    return [rows[name] for name in sorted(rows) if namespace in (None, name.namespace[: len(namespace or ())])]
 
 
 def show(context: Context, table: DirectoryTable) -> TableDetails:
@@ -60,7 +60,7 @@ def show(context: Context, table: DirectoryTable) -> TableDetails:
         location=table.location,
         columns=[
             ColumnRow(name=column.name, type=column.type, required=False, comment=None)
-            for column in found.ledger.columns
+            for column in columns_of(table, found.ledger)
         ],
         partition_by=[described.day_pattern],
         sort_by=[],
@@ -154,9 +154,7 @@ def _summary(context: Context, table: DirectoryTable) -> TableSummary:
     try:
         found = contents(context, table)
     except (NotFound, StorageError):
-        return TableSummary(
-            table=str(table.name), online=True, rows=None, files=None, bytes=None, snapshots=None, updated_at=None
-        )
+        return _unknown(table.name, online=True)
     return TableSummary(
         table=str(table.name),
         online=True,
@@ -165,6 +163,12 @@ def _summary(context: Context, table: DirectoryTable) -> TableSummary:
         bytes=sum(file.bytes for file in found.files),
         snapshots=0,
         updated_at=_updated_at(context, table, found),
+    )
+
+
+def _unknown(name: TableName, *, online: bool | None) -> TableSummary:
+    return TableSummary(
+        table=str(name), online=online, rows=None, files=None, bytes=None, snapshots=None, updated_at=None
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from neve.model.results import Reason, Receipt
 from neve.model.runs import RegisteredTable
 from neve.model.tablefile import TableFile
 from neve.model.types import Field, spelled
-from neve.plan.directory_tables import check_names, day_files
+from neve.plan.directory_tables import check_names, day_files, folder_columns, folder_values
 from neve.services.context import Context
 from neve.services.descriptions import describe, made_as
 from neve.services.directory_tables.locks import LeaseLock
@@ -87,16 +87,46 @@ def find_as_made(context: Context, name: TableName) -> DirectoryTable | None:
 
 def all_directories(context: Context, *, as_made: bool = False) -> list[DirectoryTable]:
     """Every directory table, in the order of their names; one that cannot be read is told, and hides no other."""
-    look = find_as_made if as_made else find
-    found = []
+    readable = []
+    for _, found in _look_at_all(context, find_as_made if as_made else find):
+        if isinstance(found, NeveError):
+            context.warn(found.message)
+        else:
+            readable.append(found)
+    return readable
+
+
+def damaged_directories(context: Context) -> dict[TableName, NeveError]:
+    """Directory tables of which the registry says what cannot be understood, and why."""
+    looked_at = _look_at_all(context, find_as_made)
+    return {name: found for name, found in looked_at if isinstance(found, NeveError)}
+
+
+def _look_at_all(
+    context: Context, look: Callable[[Context, TableName], DirectoryTable | None]
+) -> Iterator[tuple[TableName, DirectoryTable | NeveError]]:
     for row in context.store.registry.list():
-        try:
-            table = None if row.format == "iceberg" else look(context, TableName.parse(row.table_name))
-        except NeveError as exc:
-            context.warn(exc.message)
+        if row.format == "iceberg":
             continue
-        found += [] if table is None else [table]
-    return found
+        if (name := _spoken(row.table_name)) is None:
+            context.warn(f"table_registry has a table that nobody can ask for: {row.table_name!r}")
+            continue
+        try:
+            found = look(context, name)
+        except NeveError as exc:
+            yield name, exc
+            continue
+        if found is not None:  # a rival may forget it while we look
+            yield name, found
+
+
+def _spoken(text: str) -> TableName | None:
+    """The name under which the registry keeps a table; None where it keeps none so."""
+    try:
+        name = TableName.parse(text)
+    except NeveError:
+        return None
+    return name if name.short == text else None
 
 
 def create(context: Context, path: Path, *, if_not_exists: bool = False) -> Receipt:
@@ -206,13 +236,20 @@ def declared_columns(described: TableFile) -> tuple[Field, ...]:
     )
 
 
+def columns_of(table: DirectoryTable, ledger: Ledger) -> tuple[LedgerColumn, ...]:
+    """The columns that the ledger has, and those that only folders of files name that somebody else put there."""
+    held = {column.name.casefold() for column in ledger.columns}
+    folders = [column for column in folder_columns(table.described) if column.name.casefold() not in held]
+    return (*ledger.columns, *(LedgerColumn(name=column.name, type=column.type) for column in folders))
+
+
 def shape_of(context: Context, table: DirectoryTable, ledger: Ledger) -> Shape:
-    """The columns of a table's files as the ledger has them."""
+    """How the rows of a table lie in its files."""
     from neve.sql.columns import parse_type
 
     return Shape(
         format=table.format,
-        columns=tuple(Field(column.name, parse_type(column.type)) for column in ledger.columns),
+        columns=tuple(Field(column.name, parse_type(column.type)) for column in columns_of(table, ledger)),
         codec=context.loaded.settings.write.compression_codec,
     )
 
@@ -228,6 +265,7 @@ def plain_files(
             path=f"{table.location}/{path}",
             columns=_header(context, f"{table.location}/{path}") if table.format == "csv" else (),
             day=known.get(path),
+            folders=tuple(folder_values(table.described, known[path]).items()) if path in known else (),
         )
         for path in wanted
     ]

@@ -29,6 +29,7 @@ from neve.plan.agenda import Agenda, Job, plan_agenda
 from neve.plan.lag import REST
 from neve.services.context import Context
 from neve.services.lineage import job_of_worker
+from neve.services.worker.abandoned import free_abandoned
 from neve.services.worker.alerting import Alarm
 from neve.services.worker.choosing import chosen, missing, not_found
 from neve.services.worker.facts import Known, Memory, gather
@@ -137,7 +138,10 @@ class Worker:
         self._memory.landing.problems.clear()
         names = chosen(self._known.facts, self._options.tables)
         self._alarm.look(self._known.facts, now, only=names)
-        return plan_agenda(self._known.facts, now, only=names, in_full=False)
+        agenda = plan_agenda(self._known.facts, now, only=names, in_full=False)
+        for claim in free_abandoned(self._context, agenda, only=names, but=self.name):
+            self._log("claim_freed", table=claim.table_name, action=claim.action, detail=f"{claim.owner} died")
+        return agenda
 
     def _check_named(self, gone: set[TableName]) -> None:
         """A name of no table is a mistake at the first look. Later somebody dropped it, and it may come back."""

@@ -84,6 +84,7 @@ class RawColumns:
     def __init__(self, columns: Sequence[str | Field]) -> None:
         self._columns: dict[str, tuple[str, Type | None]] = {}
         self._read: set[str] = set()
+        self._needed: set[str] = set()
         self._missed: dict[str, None] = {}
         for column in columns:
             self._add(*((column, None) if isinstance(column, str) else (column.name, column.type)))
@@ -104,13 +105,21 @@ class RawColumns:
     def missed(self) -> tuple[str, ...]:
         return tuple(self._missed)
 
-    def find(self, wanted: str) -> tuple[str, Type | None] | None:
-        """Name and type of a column, the case of its name aside; no type when it is not known."""
+    @property
+    def needed(self) -> tuple[str, ...]:
+        return tuple(known for known in self.names if known in self._needed)
+
+    def find(self, wanted: str, *, needed: bool) -> tuple[str, Type | None] | None:
+        """Name and type of a column, the case of its name aside; no type when it is not known.
+
+        `needed` says that the source is refused without it.
+        """
         found = self._columns.get(wanted.casefold())
         if found is None:
             self._missed[wanted] = None
         else:
             self._read.add(found[0])
+            self._needed |= {found[0]} if needed else set()
         return found
 
     def unknown(self, wanted: str, *, where: str) -> ColumnNotFound:
@@ -147,9 +156,10 @@ def build_columns(dataset: Dataset, raw: RawColumns) -> list[CleanColumn]:
 
 def _plain(entry: DatasetColumn, dataset: Dataset, raw: RawColumns, *, where: str) -> CleanColumn:
     wanted = entry.source or entry.name
-    found = raw.find(wanted)
+    needed = entry.default is None and dataset.missing_columns == "error"
+    found = raw.find(wanted, needed=needed)
     if found is None:
-        if entry.default is None and dataset.missing_columns == "error":
+        if needed:
             raise raw.unknown(wanted, where=where)
         return _absent(entry, where=where)
     column, kind = found
@@ -187,7 +197,8 @@ def _computed(
             return plain[folded].value.sql("spark")
         if not reference.raw and folded in PASSED_THROUGH:
             return quote(folded)
-        found = raw.find(reference.column)
+        needed = dataset.missing_columns == "error"
+        found = raw.find(reference.column, needed=needed)
         if found is not None:
             return quote(stored_raw(found[0]))
         if any(folded == other.name.casefold() for other in dataset.columns):
@@ -195,7 +206,7 @@ def _computed(
                 f"{where}: {reference.column!r} has an expression itself, which another expression cannot read",
                 hint="write that expression out here",
             )
-        if dataset.missing_columns == "error":
+        if needed:
             raise raw.unknown(reference.column, where=where)
         return "CAST(NULL AS STRING)"
 

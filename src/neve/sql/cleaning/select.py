@@ -44,6 +44,8 @@ class Cleaning:
     """Columns of the source that nothing reads."""
     missing: tuple[str, ...]
     """Columns that the source lacks: NULL or the default in every row."""
+    needed: tuple[str, ...]
+    """Columns of the source without which it would be refused."""
 
 
 def build_cleaning(config: Dataset | None, source_columns: Sequence[str | Field]) -> Cleaning:
@@ -68,6 +70,7 @@ def build_cleaning(config: Dataset | None, source_columns: Sequence[str | Field]
         order_by=tuple(_order(item, fields, where=f"order_by[{i}]") for i, item in enumerate(dataset.order_by)),
         unused=raw.unused,
         missing=raw.missed,
+        needed=raw.needed,
     )
 
 
