@@ -61,16 +61,30 @@ def write_days(
         if carrier is None:
             passed = screen(spark, work)
             _write_days(_shaped(spark, passed.accepted, work, shape, folder_values), work, shape, spool)
+            files, counts = _days_in(spark, spool, shape)
         else:
             with file_by_file(spark):
                 rows = packed_rows(spark, work, carrier)
                 _write_days(_shaped(spark, rows, work, shape, folder_values), work, shape, spool)
-            packed = _written(_parts(spool / f"{_DAY}={NOWHERE}"), shape)
-            rejected = unpack(read_plain(spark, packed, shape), carrier) if packed else None
-            passed = Packed(rejected, 0 if rejected is None else rejected.count(), work)
-        files = _by_day(spark, spool, shape)
-        counts, measured = _count(spark, files, shape), _measure(spark, files, shape, work)
-        return passed.tally(rows_by_date=counts, measured=measured), files
+            files, counts = _days_in(spark, spool, shape)
+            passed = _packed(spark, spool, shape, work, carrier, rows=sum(counts.values()))
+        return passed.tally(rows_by_date=counts, measured=_measure(spark, files, shape, work)), files
+
+
+def _days_in(spark: SparkSession, spool: Path, shape: Shape) -> tuple[dict[date, Path], dict[date, int]]:
+    """The file of each date, and its rows."""
+    files = _by_day(spark, spool, shape)
+    return files, _count(spark, files, shape)
+
+
+def _packed(spark: SparkSession, spool: Path, shape: Shape, work: Work, carrier: str, *, rows: int) -> Packed:
+    """The rejected rows, which lie beside the `rows` that were accepted."""
+    parts = _parts(spool / f"{_DAY}={NOWHERE}")
+    if not parts:
+        return Packed(rejected=None, number=0, rows=rows, work=work)
+    rejected = unpack(read_plain(spark, _written(parts, shape), shape), carrier)
+    number = rejected.count() if shape.format == "csv" else sum(map(_rows_in, parts))
+    return Packed(rejected=rejected, number=number, rows=rows, work=work)
 
 
 def _write_days(rows: DataFrame, work: Work, shape: Shape, spool: Path) -> None:
@@ -275,11 +289,15 @@ def _written(paths: Iterable[Path], shape: Shape) -> list[PlainFile]:
 
 def _count(spark: SparkSession, files: Mapping[date, Path], shape: Shape) -> dict[date, int]:
     if shape.format == "parquet":
-        from pyarrow.parquet import read_metadata
-
-        return {day: int(read_metadata(path).num_rows) for day, path in files.items()}
+        return {day: _rows_in(path) for day, path in files.items()}
     counted = count_plain(spark, _written(files.values(), shape), shape)
     return {day: counted.get(day, 0) for day in files}
+
+
+def _rows_in(path: Path) -> int:
+    from pyarrow.parquet import read_metadata
+
+    return int(read_metadata(path).num_rows)
 
 
 def _measure(spark: SparkSession, files: Mapping[date, Path], shape: Shape, work: Work) -> Mapping[str, object]:

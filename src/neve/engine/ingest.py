@@ -21,7 +21,7 @@ from neve.engine.reading import (
     read_rows,
     source_columns,
 )
-from neve.engine.rejects import NOWHERE, REJECTED, carrier_of, count_rules, pack, raw_text, unpack
+from neve.engine.rejects import NOWHERE, REJECTED, broken, by_rule, carrier_of, pack, raw_text, unpack
 from neve.engine.staging import Branch, load_iceberg
 from neve.model.dataset import CORRUPT, SourceFormat, is_own_name
 from neve.model.ingest import INGEST_DATE, SUMMARY, IngestPlan, SourceFile
@@ -52,7 +52,7 @@ class Tally:
     rejected: DataFrame | frozenset[str]
     """The rejected rows, where the pass that wrote the others kept them too; else the paths of their files."""
     rejected_by_date: Mapping[date, int] = field(default_factory=dict)
-    """Known when the rejected rows have been kept."""
+    """Known when the rejected rows have been kept, as is `rejected_by_rule`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +83,11 @@ class Work:
     placing: Placing | None = None
     """For a key-range table, where each row belongs."""
 
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """All that a row can break."""
+        return (*self.cleaning.rules, MALFORMED)
+
 
 def infer_columns(spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat) -> list[Field]:
     """The files' columns and their types, for the first ingest into a table that has none."""
@@ -109,14 +114,18 @@ class Screened:
     seen: Observation
     work: Work
 
+    @property
+    def rows(self) -> int:
+        """How many were accepted."""
+        figures = self.seen.get
+        return int(figures["rows"] - figures["rejected"])
+
     def tally(self, *, rows_by_date: Mapping[date, int], measured: Mapping[str, object]) -> Tally:
         figures = self.seen.get
-        rules = [*self.work.cleaning.rules, MALFORMED]
-        by_rule = {rule: figures[f"rule_{index}"] for index, rule in enumerate(rules)}
         return Tally(
             rows_read=figures["rows"],
             rows_rejected=figures["rejected"],
-            rejected_by_rule={rule: count for rule, count in by_rule.items() if count},
+            rejected_by_rule=broken(self.work.rules, figures),
             rows_by_date=rows_by_date,
             measured=measured,
             columns_not_loaded=self.work.cleaning.unused,
@@ -126,22 +135,23 @@ class Screened:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """The rejected rows, kept by the pass that wrote the accepted ones; None when there are none."""
+    """The rejected rows, kept by the pass that wrote the accepted `rows`; None when there are none."""
 
     rejected: DataFrame | None
     number: int
+    rows: int
     work: Work
 
     def tally(self, *, rows_by_date: Mapping[date, int], measured: Mapping[str, object]) -> Tally:
-        rows = self.rejected
+        found = self.rejected
         return Tally(
-            rows_read=sum(rows_by_date.values()) + self.number,
+            rows_read=self.rows + self.number,
             rows_rejected=self.number,
-            rejected_by_rule={} if rows is None else count_rules(rows, [*self.work.cleaning.rules, MALFORMED]),
+            rejected_by_rule={},
             rows_by_date=rows_by_date,
             measured=measured,
             columns_not_loaded=self.work.cleaning.unused,
-            rejected=frozenset() if rows is None else rows,
+            rejected=frozenset() if found is None else found,
         )
 
 
@@ -152,15 +162,24 @@ def screen(spark: SparkSession, work: Work) -> Screened:
 
     seen = Observation()
     rejected = f.col(REJECTED)
-    rules = [f.count_if(f.array_contains(rejected, rule)) for rule in (*work.cleaning.rules, MALFORMED)]
     counted = _cleaned(spark, _raw_rows(spark, work), work.cleaning).observe(
         seen,
         f.count(f.lit(1)).alias("rows"),
         f.count(rejected).alias("rejected"),
         _files_where(rejected.isNotNull()).alias("files"),
-        *(count.alias(f"rule_{index}") for index, count in enumerate(rules)),
+        *by_rule(work.rules, rejected),
     )
     return Screened(counted.where(rejected.isNull()), seen, work)
+
+
+def count_rules(work: Work, tally: Tally) -> Mapping[str, int]:
+    """How many rows broke each rule, where they have not been kept yet."""
+    if isinstance(tally.rejected, frozenset):
+        return tally.rejected_by_rule
+    from pyspark.sql import functions as f
+
+    with translated():
+        return broken(work.rules, tally.rejected.agg(*by_rule(work.rules, f.col("rules"))).collect()[0].asDict())
 
 
 def _files_where(condition: Column) -> Column:
@@ -201,10 +220,14 @@ def stage(
             accepted, rejected = _parted(table, files)
             _append_files(table, branch, accepted, marked)
             loose[:] = [file.location() for file in rejected]
-            number = sum(file.recordCount() for file in rejected)
-            passed = Packed(unpack(_read_loose(spark, rejected), carrier) if rejected else None, number, work)
-        counts, measured = _count_dates(spark, branch, dates), _measure(spark, branch, dates, work.validations)
-        return passed.tally(rows_by_date=counts, measured=measured)
+            passed = Packed(
+                rejected=unpack(_read_loose(spark, rejected), carrier) if rejected else None,
+                number=sum(file.recordCount() for file in rejected),
+                rows=sum(file.recordCount() for file in accepted),
+                work=work,
+            )
+        counts = {dates[0]: passed.rows} if len(dates) == 1 else _count_dates(spark, branch, dates)
+        return passed.tally(rows_by_date=counts, measured=_measure(spark, branch, dates, work.validations))
 
 
 def packed_rows(spark: SparkSession, work: Work, carrier: str) -> DataFrame:
@@ -267,22 +290,34 @@ def _read_loose(spark: SparkSession, files: Sequence[Any]) -> DataFrame:
 
 def write_rejected(
     spark: SparkSession, branch: Branch, work: Work, tally: Tally, *, run_id: str, summary: Mapping[str, str]
-) -> dict[date, int]:
-    """Keeps every rejected row with its run, file, line, broken rules and raw text; how many there are of each date.
+) -> Tally:
+    """Keeps every rejected row with its run, file, line, broken rules and raw text; the tally with their numbers.
 
     Clean files are not read again.
     """
+    from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
     with translated(), file_by_file(spark):
         found = _reread(spark, work, tally.rejected) if isinstance(tally.rejected, frozenset) else tally.rejected
-        kept = found.select(f.lit(run_id).alias("run_id"), "*")
+        seen = Observation()
+        counted = found.observe(seen, *by_rule(work.rules, f.col("rules")))
+        kept = counted.select(f.lit(run_id).alias("run_id"), "*")
         writer = kept.coalesce(spark.sparkContext.defaultParallelism).writeTo(branch.sql)
         for key, value in summary.items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.append()
-        own = spark.table(branch.sql).where(f.col("run_id") == run_id)
-        return {row[0]: row[1] for row in own.groupBy("ingest_date").count().collect()}
+        by_date = _count_rejected(spark, branch, work, tally, run_id)
+        return replace(tally, rejected_by_rule=broken(work.rules, seen.get), rejected_by_date=by_date)
+
+
+def _count_rejected(spark: SparkSession, branch: Branch, work: Work, tally: Tally, run_id: str) -> dict[date, int]:
+    from pyspark.sql import functions as f
+
+    if len(days := set(work.files.values())) == 1:
+        return {days.pop(): tally.rows_rejected}
+    own = spark.table(branch.sql).where(f.col("run_id") == run_id)
+    return {row[0]: row[1] for row in own.groupBy("ingest_date").count().collect()}
 
 
 def _reread(spark: SparkSession, work: Work, paths: Collection[str]) -> DataFrame:

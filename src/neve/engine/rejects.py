@@ -71,13 +71,16 @@ def unpack(packed: DataFrame, carrier: str) -> DataFrame:
     return parted.select("head.*", "raw")
 
 
-def count_rules(rejected: DataFrame, rules: Sequence[str]) -> dict[str, int]:
-    """How many rows broke each rule, in the order of the rules; those that none broke are left out."""
+def by_rule(rules: Sequence[str], found: Column) -> list[Column]:
+    """How many rows broke each rule, by its place: no column can have every name that a rule can."""
     from pyspark.sql import functions as f
 
-    counted = rejected.select(f.explode("rules").alias("rule")).groupBy("rule").count().collect()
-    found: dict[str, int] = {row[0]: row[1] for row in counted}
-    return {rule: found[rule] for rule in rules if rule in found}
+    return [f.count_if(f.array_contains(found, rule)).alias(f"rule_{place}") for place, rule in enumerate(rules)]
+
+
+def broken(rules: Sequence[str], counted: Mapping[str, int]) -> dict[str, int]:
+    """Those that were broken, and how often."""
+    return {rule: count for place, rule in enumerate(rules) if (count := counted[f"rule_{place}"])}
 
 
 def raw_text() -> Column:

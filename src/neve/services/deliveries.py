@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from neve.engine.ingest import Tally, Work
+from neve.engine.ingest import Tally, Work, count_rules
 from neve.errors import CheckFailed, InvalidInput
 from neve.model.dataset import Dataset
 from neve.model.ingest import DatePlan, DateRow, Delivery, FindingRow, IngestPlan, IngestReceipt, SourceFile
@@ -158,7 +158,7 @@ def date_in_name(path: str, pattern: str) -> date:
 def judge(request: Request, work: Work, tally: Tally) -> list[FindingRow]:
     """Raises CheckFailed when too many rows were rejected or a validation of severity error did not hold."""
     if why := too_many_rejected(tally.rows_rejected, tally.rows_read, request.max_rejected):
-        rules = ", ".join(f"{rule}: {count:,}" for rule, count in tally.rejected_by_rule.items())
+        rules = ", ".join(f"{rule}: {count:,}" for rule, count in count_rules(work, tally).items())
         raise CheckFailed(f"{why} ({rules}); nothing was loaded", hint="mend the files, or raise --max-rejected")
     findings = [
         FindingRow(validation=finding.name, severity=finding.severity, detail=finding.message)

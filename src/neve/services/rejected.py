@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from neve.engine.ingest import Tally, Work
 
 Keep = Callable[["SparkSession", "Work", "Tally"], "Tally"]
-"""Writes the rejected rows of a load, if it has any; the tally with their number for each date."""
+"""Writes the rejected rows of a load, if it has any; the tally with their numbers for each rule and date."""
 
 
 @contextmanager
@@ -38,9 +37,9 @@ def keeping_rejected(context: Context, table: TableName, run_id: str) -> Iterato
                 return tally
             rejected = make_rejected_table(context, table)
             branch = stack.enter_context(staged(spark, rejected, branch_of(run_id), base=None))
-            counts = write_rejected(spark, branch, work, tally, run_id=run_id, summary={RUN_ID: run_id})
+            kept = write_rejected(spark, branch, work, tally, run_id=run_id, summary={RUN_ID: run_id})
             seen.append(partial(pick, spark, branch))
-            return replace(tally, rejected_by_date=counts)
+            return kept
 
         yield keep
         for show in seen:
