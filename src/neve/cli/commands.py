@@ -52,7 +52,7 @@ def run_doctor(*, repair: bool, spark: bool = True) -> None:
 
 
 def show_status(*, check: bool, late: bool) -> None:
-    rows = open_lake(create=True).status(late=late)
+    rows = open_lake().status(late=late)
     emit(rows, empty="no table is late" if late else "no tables yet")
     if rows and options.output == "table":
         say(_tally(rows))
@@ -85,7 +85,7 @@ def run_sql(text: str | None, *, file: Path | None, write: bool, as_of: str | No
     if options.server is not None:
         _emit_remote(asked, write=write, as_of=as_of, limit=limit)
         return
-    emit_frame(open_lake(create=True).sql(asked, write=write, as_of=as_of), limit=limit)
+    emit_frame(open_lake(create=write).sql(asked, write=write, as_of=as_of), limit=limit)
 
 
 def _emit_remote(text: str, *, write: bool, as_of: str | None, limit: int | None) -> None:

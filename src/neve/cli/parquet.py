@@ -228,4 +228,4 @@ def from_iceberg(
     """Write a table's rows as plain Parquet files into a folder of their own."""
     from neve.cli.render import emit as show
 
-    show(open_lake(create=True).table(table).export(folder, where=where, dry_run=dry_run))
+    show(open_lake().table(table).export(folder, where=where, dry_run=dry_run))
