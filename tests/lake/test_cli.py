@@ -89,6 +89,13 @@ def test_a_mistyped_command_names_the_nearest(lake: Lake, cli: Cli) -> None:
     assert "table" in cli("tabel").err
 
 
+def test_what_a_filter_leaves_out_is_not_said_to_be_missing(lake: Lake, cli: Cli) -> None:
+    """Else somebody who mistypes a name believes that the lake is empty."""
+    make(lake)
+    assert cli("table", "list", "shop").err == "no tables in shop\n"
+    assert cli("runs", "list", "--table", "u").err == "no such runs\n"
+
+
 def test_help_and_version(lake: Lake, cli: Cli) -> None:
     assert cli("--version").out == f"neve {__version__}\n"
     for words in (["--help"], ["table", "--help"], ["table", "create", "--help"], ["namespace", "--help"]):

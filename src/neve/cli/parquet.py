@@ -61,8 +61,10 @@ def emit(answer: Any, *, done: str) -> None:
     """The figures to stdout, and a word about them to people."""
     from neve.cli.render import emit as show
 
-    dry = getattr(answer, "dry_run", False)
-    say(f"would have {done}; nothing was changed" if dry else f"✓ {done}")
+    if answer.dry_run:
+        say(f"would have {done}; nothing was changed")
+    else:
+        say(f"✓ {done}" if answer.run_id else "= nothing to do")
     show(answer)
 
 

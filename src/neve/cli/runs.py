@@ -28,7 +28,7 @@ def list_(
         raise InvalidInput(f"no such state: {state}", hint=nearest(state, states) or f"one of {', '.join(states)}")
     emit(
         open_lake().runs.list(table=table, kind=kind, state=state, limit=limit),  # type: ignore[arg-type]
-        empty="no runs yet",
+        empty="no such runs" if table or kind or state else "no runs yet",
     )
 
 

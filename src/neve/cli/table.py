@@ -87,10 +87,8 @@ def list_(
     namespace: Annotated[str | None, typer.Argument(help="Only this namespace and those below it.")] = None,
 ) -> None:
     """List tables by name."""
-    _emit(
-        open_lake().tables.list(namespace),
-        empty='no tables yet; make one: neve table create NAME --schema "id bigint not null, …"',
-    )
+    first = 'no tables yet; make one: neve table create NAME --schema "id bigint not null, …"'
+    _emit(open_lake().tables.list(namespace), empty=f"no tables in {namespace}" if namespace else first)
 
 
 @app.command("show", cls=Command)

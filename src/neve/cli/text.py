@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from neve.model.results import Reason
 from neve.model.units import format_bytes
 
-_SIZES = ("bytes", "smallest_file", "largest_file")
+_SIZE = re.compile(r"bytes|bytes_.+|.+_bytes|(smallest|largest|average)_file")
 _PLAIN_NUMBERS = (
     "snapshot",
     "parent",
@@ -30,18 +30,20 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 def cell(key: str, value: object) -> str:
     """A value as a person reads it.
 
-    >>> cell("rows", 12345), cell("bytes", 2048), cell("online", False), cell("parent", None)
-    ('12,345', '2.0 KB', 'no', '-')
+    >>> cell("rows", 12345), cell("bytes_read", 2048), cell("online", False), cell("parent", None), cell("mb", 0.70304)
+    ('12,345', '2.0 KB', 'no', '-', '0.703')
     """
     match value:
         case None | "":
             return "-"
         case bool():
             return "yes" if value else "no"
-        case int() if key in _SIZES:
+        case int() if _SIZE.fullmatch(key):
             return format_bytes(value)
         case int() if key not in _PLAIN_NUMBERS:
             return f"{value:,}"
+        case float():
+            return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
         case datetime():
             return value.strftime("%Y-%m-%d %H:%M:%S")
         case Reason():
