@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from neve.errors import InvalidInput, NotFound, Refused, RunNotFound
 from neve.lake import Lake
 from neve.model.history import Dependency, RefreshRecord
 from neve.model.names import TableName
+from neve.model.refresh import Frontier
 from neve.plan.holds import hold_name
+from neve.services.dynamic.deciding import frontier_of
 from neve.services.ledger import branch_of
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -194,6 +197,23 @@ def test_a_table_that_was_rolled_back_is_as_of_what_it_went_back_to(diamond: Lak
     known = diamond._context.store.dynamic.get(facts(diamond, "details").uuid)
     assert known is not None
     assert known.data_timestamp == row["data_timestamp"]
+
+
+def test_a_compaction_takes_no_table_back(diamond: Lake, clock: Clock) -> None:
+    """What a commit of metadata told stays told when files are rewritten afterwards."""
+    commit_refresh(diamond, "details")
+    append(diamond, "orders", [{"id": 3, "v": "x"}])
+    settle(diamond, "details")
+    before = facts(diamond, "details")
+    rows = before.current
+    assert rows is not None
+
+    def then(operation: str) -> Frontier | None:
+        step = replace(rows, id=rows.id + 1, parent_id=rows.id, operation=operation, summary={})
+        return frontier_of(replace(before, snapshots=(*before.snapshots, step), current_snapshot_id=step.id))
+
+    assert then("replace") == frontier_of(before)
+    assert then("append") is None, "somebody else's rows"
 
 
 def test_a_table_that_falls_behind_says_so(diamond: Lake, clock: Clock) -> None:
