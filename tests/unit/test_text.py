@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from neve.cli import options
 from neve.cli.text import block, cell, printable, table
-from neve.errors import nearest
+from neve.errors import InvalidInput, nearest
 from neve.model.results import IngestionBlock
 
 INGESTION = IngestionBlock(
@@ -88,3 +88,11 @@ def test_progress_is_for_a_person_at_a_terminal(
     monkeypatch.setattr(options.options, "output", output)
     options.tell("ingesting 3 files…")
     assert screen.getvalue().count("ingesting 3 files") == shown
+
+
+def test_a_column_of_an_assignment_may_stand_in_backticks() -> None:
+    """As in the condition beside it, where it has to."""
+    assert options.assignments(["`a=``b`= c = 1", "d=e"]) == {"a=`b": " c = 1", "d": "e"}
+    for words in (["`a`=1", "a=2"], ["`a`=1", "`a`=2"], ["`a`"], ["=1"]):
+        with pytest.raises(InvalidInput):
+            options.assignments(words)

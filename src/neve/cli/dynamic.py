@@ -9,6 +9,7 @@ import typer
 
 from neve.cli.options import Command, confirm, group, open_lake, options, pairs, read_text, say
 from neve.errors import CheckFailed, InvalidInput, RefreshFailed
+from neve.model.commands import neve
 
 if TYPE_CHECKING:
     from neve.services.dynamic.rounds import Round
@@ -34,7 +35,7 @@ def create(
 ) -> None:
     """Make dynamic tables and fill them."""
     receipts = open_lake(create=True).dynamic.create(read_text(file) or "")
-    _emit(receipts, next_step=f"neve dynamic refresh {receipts[0].table}")
+    _emit(receipts, next_step=neve("dynamic", "refresh", receipts[0].table))
 
 
 @app.command("validate", cls=Command)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neve.cli.options import Command, confirm, group, open_lake, options, pairs, say, tell
+from neve.cli.options import Command, assignments, confirm, group, open_lake, options, say, tell
 
 if TYPE_CHECKING:
     from neve.services.directories import Workplace
@@ -54,7 +54,7 @@ def partition_filter(texts: list[str] | None) -> dict[str, object] | None:
     """`key=value` words; Hive's word for NULL is NULL."""
     if not texts:
         return None
-    return {key: None if value == _NULL else value for key, value in pairs(texts).items()}
+    return {key: None if value == _NULL else value for key, value in assignments(texts).items()}
 
 
 def emit(answer: Any, *, done: str) -> None:

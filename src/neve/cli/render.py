@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from pydantic import BaseModel
@@ -280,7 +280,7 @@ def _emit_receipt(receipt: Receipt) -> None:
         _print(f"= {word}{about}: {receipt.reason.detail}")
         return
     _print(_headline(receipt))
-    lines = [*receipt.details.items(), *_own_lines(receipt)]
+    lines = [*_details(receipt).items(), *_own_lines(receipt)]
     if receipt.snapshot_before != receipt.snapshot_after:
         lines.append(
             ("snapshot", f"{cell('snapshot', receipt.snapshot_before)} → {cell('snapshot', receipt.snapshot_after)}")
@@ -291,6 +291,12 @@ def _emit_receipt(receipt: Receipt) -> None:
         lines.append(("undo", receipt.undo))
     for key, value in lines:
         _print(f"  {key.replace('_', ' ')}: {cell(key, value)}")
+
+
+def _details(receipt: Receipt) -> Mapping[str, object]:
+    """Without what a receipt of this kind says in a line of its own."""
+    own = ("rows_inserted", "rows_deleted") if isinstance(receipt, RefreshReceipt) else ()
+    return {key: value for key, value in receipt.details.items() if key not in own}
 
 
 def _headline(receipt: Receipt) -> str:

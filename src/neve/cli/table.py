@@ -392,4 +392,4 @@ def adopt(
 ) -> None:
     """Make a table of a folder of Parquet files. Nothing is copied; the files stay as they are."""
     receipt = open_lake(create=True).tables.adopt(folder, name, dry_run=dry_run)
-    _emit(receipt, next_step=None if dry_run else f"neve table show {receipt.table}")
+    _emit(receipt, next_step=None if dry_run else neve("table", "show", receipt.table))
