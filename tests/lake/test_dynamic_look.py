@@ -199,6 +199,16 @@ def test_a_table_that_was_rolled_back_is_as_of_what_it_went_back_to(diamond: Lak
     assert known.data_timestamp == row["data_timestamp"]
 
 
+def test_how_a_table_was_declared_is_shown_as_it_was_written(diamond: Lake, cli: Cli) -> None:
+    declare(diamond, "lines", "SELECT id,\n       v\nFROM orders", "orders")
+    fill(diamond, "lines")
+    shown = cli("dynamic", "show", "lines").out.split("\n\n")
+    assert shown[0].startswith("table                  default.lines\n")
+    assert shown[1].splitlines()[1] == "id      bigint  no        -"
+    assert shown[2].split() == ["READ", "FROM", "SNAPSHOT", "default.orders", str(current(diamond, "orders"))]
+    assert shown[3] == "SELECT id,\n       v\nFROM orders\n"
+
+
 def test_a_compaction_takes_no_table_back(diamond: Lake, clock: Clock) -> None:
     """What a commit of metadata told stays told when files are rewritten afterwards."""
     commit_refresh(diamond, "details")

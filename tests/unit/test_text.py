@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neve.cli import options
-from neve.cli.text import block, cell, printable, table
+from neve.cli.text import block, cell, fitted, printable, table
 from neve.errors import InvalidInput, nearest
 from neve.model.results import IngestionBlock
 
@@ -62,6 +62,16 @@ def test_columns_line_up(rows: list[tuple[str, int]]) -> None:
     heading, *lines = table(("name", "snapshot"), [list(row) for row in rows]).split("\n")
     assert len(lines) == len(rows)
     assert {width(line) for line in (heading, *lines)} == {width(heading)}
+
+
+def test_a_table_that_is_wider_than_the_screen() -> None:
+    """Columns that say nothing go first; rows of more than two lines become blocks."""
+    rows = [["a", None, 2], ["b", None, 3]]
+    assert fitted(("name", "last_error", "files"), rows, screen=80) == table(("name", "last_error", "files"), rows)
+    short = "NAME  FILES\na         2\nb         3"
+    assert fitted(("name", "last_error", "files"), rows, screen=11) == short
+    assert fitted(("name", "last_error", "files"), rows, screen=6) == short
+    assert fitted(("name", "last_error", "files"), rows, screen=5) == "name   a\nfiles  2\n\nname   b\nfiles  3"
 
 
 def test_a_block() -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from pydantic import BaseModel
 
+from neve.cli.dynamic_text import dynamic_text
 from neve.cli.health import health_text
 from neve.cli.options import options, say
 from neve.cli.range_text import RANGE_COLUMNS, read_lines, split_lines
 from neve.cli.rewrites import rewrite_lines
-from neve.cli.text import block, cell, grid, table
+from neve.cli.text import block, cell, fitted, grid, table
 from neve.cli.tidying import orphan_headline, orphan_table, statistics_table, tidying_headline, tidying_lines, would
 from neve.errors import NeveError
 from neve.model.batching import BatchOutcome
@@ -27,7 +29,7 @@ from neve.model.ingest import DateRow, IngestReceipt
 from neve.model.json_values import as_json, named_json
 from neve.model.periods import date_ranges
 from neve.model.range_rows import RangeRead, RangeRow, SplitReceipt
-from neve.model.refresh import DynamicRow, RefreshReceipt, RefreshState
+from neve.model.refresh import DynamicDetails, DynamicRow, RefreshReceipt, RefreshState
 from neve.model.results import Receipt, SnapshotRow, TableDetails, TableStatus
 from neve.model.retention import DeletesReceipt, ExpireReceipt, ManifestReceipt, OrphanReceipt, StatisticsReceipt
 from neve.model.rewrites import RewriteReceipt
@@ -124,6 +126,11 @@ _DONE = {
     "submit": "has files that wait to be loaded",
 }
 
+_TEXTS: dict[type, Callable[[Any], str]] = {
+    TableHealth: health_text,
+    DynamicDetails: dynamic_text,
+    RangeRead: lambda answer: block(read_lines(answer)),
+}
 _SOURCES: dict[Sources, str] = {
     "deleted": "deleted",
     "kept": "kept in _sources",
@@ -245,19 +252,26 @@ def _emit_text(answer: BaseModel | Sequence[BaseModel], rows: Sequence[BaseModel
             _emit_outcome(row)  # type: ignore[arg-type]
     elif many:
         columns = _COLUMNS.get(type(rows[0]), tuple(type(rows[0]).model_fields))
-        _print(table(columns, [[getattr(row, key) for key in columns] for row in rows], bold=options.color))
+        _print(
+            fitted(
+                columns, [[getattr(row, key) for key in columns] for row in rows], screen=_screen(), bold=options.color
+            )
+        )
     elif isinstance(answer, TableDetails):
         _emit_details(answer)
     elif isinstance(answer, TableStatus):
         _emit_status(answer)
-    elif isinstance(answer, TableHealth):
-        _print(health_text(answer))
-    elif isinstance(answer, RangeRead):
-        _print(block(read_lines(answer)))
+    elif (text := _TEXTS.get(type(answer))) is not None:
+        _print(text(answer))
     elif isinstance(answer, Step):
         _emit_step(answer, 0)
     elif isinstance(answer, BaseModel):
         _print(block(list(answer)))
+
+
+def _screen() -> int:
+    """How wide the terminal is; what goes elsewhere has all the room."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 
 _MARKS: dict[RefreshState, str] = {"FAILED": "✗", "UPSTREAM_FAILED": "–", "SKIPPED": "–", "CANCELLED": "–"}

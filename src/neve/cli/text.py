@@ -23,6 +23,7 @@ _PLAIN_NUMBERS = (
     "pid",
 )
 _LEFT, _RIGHT = "<", ">"
+_NOTHING: tuple[object, ...] = (None, "", [], {})
 # Controls, line separators, text direction overrides, halves of surrogate pairs.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -76,6 +77,21 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[object]], *, bold: bo
     return _aligned(names, cells, [_side([row[index] for row in rows]) for index in range(len(headings))], bold=bold)
 
 
+def fitted(headings: Sequence[str], rows: Sequence[Sequence[object]], *, screen: int, bold: bool = False) -> str:
+    """A table as far as the screen is wide enough: else without columns that say nothing, and where each row would
+    still be broken into three lines and more, a block for each row."""
+    whole = table(headings, rows, bold=bold)
+    if _widest(whole) <= screen:
+        return whole
+    said = [index for index in range(len(headings)) if any(row[index] not in _NOTHING for row in rows)]
+    names, told = [headings[index] for index in said], [[row[index] for index in said] for row in rows]
+    short = table(names, told, bold=bold)
+    if _widest(short) <= 2 * screen:
+        return short
+    pairs = [[(key, value) for key, value in zip(names, row, strict=True) if value not in _NOTHING] for row in told]
+    return "\n\n".join(map(block, pairs))
+
+
 def grid(headings: Sequence[str], rows: Sequence[Sequence[str | int]], *, bold: bool = False) -> str:
     """A query's rows: names and values exactly as they are."""
     cells = [[printable(str(value)) for value in row] for row in rows]
@@ -98,6 +114,10 @@ def block(pairs: Sequence[tuple[str, object]]) -> str:
     return "\n".join(
         f"{_pad(name, width, _LEFT)}  {cell(key, value)}" for name, (key, value) in zip(names, pairs, strict=True)
     )
+
+
+def _widest(text: str) -> int:
+    return max(map(_width, text.splitlines()), default=0)
 
 
 def _side(values: Sequence[object]) -> str:
