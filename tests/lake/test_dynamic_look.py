@@ -92,6 +92,11 @@ def test_a_round_with_nothing_new(diamond: Lake, monkeypatch: pytest.MonkeyPatch
     ]
 
 
+def test_one_name_is_no_list_of_letters(diamond: Lake) -> None:
+    assert [row.table for row in diamond.dynamic.refresh("details")] == ["default.details"]
+    assert [row.table for row in diamond.dynamic.round("+top", dry_run=True).receipts][-1] == "default.top"
+
+
 PHASES = ("queued_time_ms", "compilation_time_ms", "execution_time_ms")
 UNKNOWN_APART = (*PHASES, "last_completed_dependency")
 

@@ -82,7 +82,7 @@ def compact(
     if everything == (table is not None):
         raise InvalidInput("name one table, or give --all")
     lake = open_lake()
-    compacted: Any = lake.compact if table is None else lake.table(table).compact  # a service does not do all
+    compacted: Any = lake.compact_each if table is None else lake.table(table).compact  # a service does not do all
     if snapshot_retention_hours is not None and expire_snapshots and period is None and not dry_run and not yes:
         _ask_to_keep_less(lake, table, snapshot_retention_hours)
     if table is None:

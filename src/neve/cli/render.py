@@ -295,7 +295,8 @@ def _emit_receipt(receipt: Receipt) -> None:
         return
     _print(_headline(receipt))
     lines = [*_details(receipt).items(), *_own_lines(receipt)]
-    if receipt.snapshot_before != receipt.snapshot_after:
+    unknown = receipt.dry_run and receipt.snapshot_after is None
+    if receipt.snapshot_before != receipt.snapshot_after and not unknown:
         lines.append(
             ("snapshot", f"{cell('snapshot', receipt.snapshot_before)} → {cell('snapshot', receipt.snapshot_after)}")
         )
@@ -319,7 +320,8 @@ def _headline(receipt: Receipt) -> str:
     if isinstance(receipt, RefreshReceipt) and receipt.dry_run:
         return f"Would refresh {receipt.table}: {receipt.refresh}. Nothing was changed."
     if isinstance(receipt, RowReceipt):
-        return f"{'Would have' if receipt.dry_run else '✓'} {_changed_rows(receipt)} of {receipt.table}"
+        did = f"{_changed_rows(receipt)} of {receipt.table}"
+        return f"Would have {did}. Nothing was changed." if receipt.dry_run else f"✓ {did}"
     if receipt.dry_run:
         return f"Would {would(receipt.action)} {receipt.table}. Nothing was changed."
     match receipt:
