@@ -15,6 +15,7 @@ from neve.cli.render import emit, emit_stream
 from neve.errors import CheckFailed, InvalidInput, Unsupported
 from neve.model.commands import neve
 from neve.model.health import STATES, StatusRow
+from neve.model.results import LakeRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,8 +34,10 @@ def init_lake(folder: Path, *, demo: bool) -> None:
     options.lake = str(loaded.root)
     if demo:
         emit(open_lake().make_demo(), next_step='neve sql "SELECT region, sum(quantity) FROM sales GROUP BY region"')
-    else:
-        say('Next: neve table create sales --schema "id bigint not null, amount decimal(10,2), at timestamp"')
+        return
+    say('Next: neve table create sales --schema "id bigint not null, amount decimal(10,2), at timestamp"')
+    if options.output != "table":
+        emit(LakeRow(lake=str(loaded.root), warehouse=loaded.warehouse_location))
 
 
 def run_doctor(*, repair: bool, spark: bool = True) -> None:
