@@ -26,6 +26,7 @@ def test_null_in_a_map_is_not_zero(spark_lake: Lake) -> None:
         assert netted(rows, names, "w").collect() == one.collect()
         assert netted(rows.unionAll(rows), names, "w").collect()[0]["w"] == 2
         assert netted(rows.unionAll(other), names, "w").collect() == [], "the order of entries means nothing"
+        assert netted(rows.unionAll(other), names, "w", in_order=True).count() == 2, "but where it is asked for"
     zero = one.selectExpr("map('r', 0, 's', 2) AS `m.0`", "`m.1`", "`m.2`", "-1 AS w")
     assert netted(one.unionAll(zero), names, "w").count() == 2
 
@@ -50,3 +51,13 @@ def test_dynamic_tables_and_changes_keep_nulls_in_maps(spark_lake: Lake, namespa
         ("a", 1, {"q": None}),
         ("b", 1, {"r": None}),
     ]
+
+
+def test_a_query_that_shows_the_order_of_entries_follows_it(spark_lake: Lake, namespace: str) -> None:
+    spark_lake.sql(f"CREATE TABLE {namespace}.t (m map<string,int>)", write=True)
+    spark_lake.sql(f"INSERT INTO {namespace}.t VALUES (map('q', 1, 'z', 2))", write=True)
+    query = f"SELECT map_keys(m) AS ks FROM {namespace}.t"
+    spark_lake.dynamic.create(f"CREATE DYNAMIC TABLE {namespace}.d TARGET_LAG = '1 hour' AS {query}")
+    spark_lake.sql(f"UPDATE {namespace}.t SET m = map('z', 2, 'q', 1)", write=True)
+    assert spark_lake.dynamic(f"{namespace}.d").refresh().refresh == "INCREMENTAL"
+    assert spark_lake.sql(f"SELECT ks FROM {namespace}.d").collect()[0]["ks"] == ["z", "q"]

@@ -18,52 +18,60 @@ if TYPE_CHECKING:
 _KEY = "_neve_entries_"
 
 
-def netted(rows: DataFrame, columns: Sequence[str], weight: str) -> DataFrame:
-    """The columns of equal rows, once, with the sum of their weights; rows whose weights come to nothing go."""
+def netted(rows: DataFrame, columns: Sequence[str], weight: str, *, in_order: bool = False) -> DataFrame:
+    """The columns of equal rows, once, with the sum of their weights; rows whose weights come to nothing go.
+
+    `in_order`: maps are equal only if their entries come in the same order, which `map_keys` and `explode` show.
+    """
     from pyspark.sql import functions as f
 
     kinds = {column: rows.schema[column].dataType for column in columns}
-    maps = [column for column in columns if holds_map(kinds[column])]
+    maps = [column for column in columns if _holds_map(kinds[column])]
     entries = {column: f"{_KEY}{number}" for number, column in enumerate(maps)}
     keys = [quote(entries.get(column, column)) for column in columns]
-    told = rows.withColumns({key: entries_of(f.col(quote(name)), kinds[name]) for name, key in entries.items()})
+    told = rows.withColumns(
+        {key: _entries_of(f.col(quote(name)), kinds[name], in_order=in_order) for name, key in entries.items()}
+    )
     sums = told.groupBy(*keys).agg(
         f.sum(quote(weight)).alias(weight), *(f.first(quote(column)).alias(column) for column in maps)
     )
     return sums.where(f"{quote(weight)} <> 0").select(*map(quote, (*columns, weight)))
 
 
-def holds_map(kind: DataType) -> bool:
+def _holds_map(kind: DataType) -> bool:
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     match kind:
         case MapType():
             return True
         case ArrayType():
-            return holds_map(kind.elementType)
+            return _holds_map(kind.elementType)
         case StructType():
-            return any(holds_map(field.dataType) for field in kind.fields)
+            return any(_holds_map(field.dataType) for field in kind.fields)
     return False
 
 
-def entries_of(value: Column, kind: DataType) -> Column:
-    """The value with the entries of each map in it in the order of their keys, which Spark can compare and group by."""
+def _entries_of(value: Column, kind: DataType, *, in_order: bool) -> Column:
+    """The value with the entries of its maps, as they come or by their keys: Spark can group by these."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     match kind:
         case MapType():
-            value_kind = kind.valueType
-            plain = f.map_entries(value)
-            if holds_map(value_kind):
-                plain = f.transform(
-                    plain, lambda e: f.struct(e["key"].alias("key"), entries_of(e["value"], value_kind))
+            inner, entries = kind.valueType, f.map_entries(value)
+            if _holds_map(inner):
+                entries = f.transform(
+                    entries,
+                    lambda each: f.struct(each["key"], _entries_of(each["value"], inner, in_order=in_order)),
                 )
-            return f.array_sort(plain)
-        case ArrayType() if holds_map(kind):
+            return entries if in_order else f.array_sort(entries)
+        case ArrayType() if _holds_map(kind):
             element = kind.elementType
-            return f.transform(value, lambda each: entries_of(each, element))
-        case StructType() if holds_map(kind):
-            parts = [entries_of(value[field.name], field.dataType).alias(field.name) for field in kind.fields]
+            return f.transform(value, lambda each: _entries_of(each, element, in_order=in_order))
+        case StructType() if _holds_map(kind):
+            parts = [
+                _entries_of(value[field.name], field.dataType, in_order=in_order).alias(field.name)
+                for field in kind.fields
+            ]
             return f.when(value.isNotNull(), f.struct(*parts))
     return value

@@ -35,8 +35,8 @@ def read_staged(staged: StagedFiles, changes: MeasuredChanges) -> DataFrame:
 
 
 def _netted(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
-    """Equal rows add up; those that come to nothing go."""
-    return netted(rows, [column.name for column in columns], WEIGHT)
+    """Equal rows add up; those that come to nothing go. A query may show in which order a map has its entries."""
+    return netted(rows, [column.name for column in columns], WEIGHT, in_order=True)
 
 
 def read_compared(spark: SparkSession, plan: ChangePlan, lineage: Lineage) -> DataFrame:
