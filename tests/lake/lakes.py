@@ -219,6 +219,11 @@ def database_rows(path: Path, *, skip: Sequence[str] = ()) -> Contents:
     return rows
 
 
+def put_properties(lake: Lake, name: str, properties: Mapping[str, str]) -> None:
+    """As another engine would: nobody looks at the values."""
+    lake._context.catalog.set_properties(TableName.parse(name), put=properties)
+
+
 def names(lake: Lake) -> list[str]:
     return [row.table for row in lake.tables.list()]
 

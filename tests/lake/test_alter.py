@@ -243,6 +243,8 @@ def test_all_changes_are_one_commit(table: Lake) -> None:
 def test_nothing_to_alter_is_said(table: Lake) -> None:
     with pytest.raises(InvalidInput, match="nothing to alter"):
         table.table("t").alter([])
+    with pytest.raises(InvalidInput, match="not an alteration: 'drop name'"):
+        table.table("t").alter(["drop name"])  # type: ignore[list-item]
 
 
 def test_fields_inside_lists_and_maps_are_added_and_taken_back(lake: Lake) -> None:

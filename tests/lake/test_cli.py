@@ -12,10 +12,12 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from tests.lake.lakes import Cli, append, at_terminal, contents, facts, make, run_process
+from tests.lake.lakes import Cli, append, at_terminal, contents, facts, make, run_cli, run_process
 
 from neve import __version__
+from neve.cli.render import emit
 from neve.lake import Lake
+from neve.model.rows import RowReceipt
 
 ESCAPE = "\x1b["
 
@@ -87,6 +89,13 @@ def test_wrong_usage_is_two_and_says_so_on_stderr(lake: Lake, cli: Cli, words: l
 def test_a_mistyped_command_names_the_nearest(lake: Lake, cli: Cli) -> None:
     assert "list" in cli("table", "lsit").err
     assert "table" in cli("tabel").err
+
+
+def test_what_a_filter_leaves_out_is_not_said_to_be_missing(lake: Lake, cli: Cli) -> None:
+    """Else somebody who mistypes a name believes that the lake is empty."""
+    make(lake)
+    assert cli("table", "list", "shop").err == "no tables in shop\n"
+    assert cli("runs", "list", "--table", "u").err == "no such runs\n"
 
 
 def test_help_and_version(lake: Lake, cli: Cli) -> None:
@@ -170,6 +179,26 @@ def test_a_receipt_in_every_format(lake: Lake, cli: Cli) -> None:
     rows = list(csv.DictReader(io.StringIO(cli("table", "create", "d", "--schema", "id int", "-o", "csv").out)))
     assert rows[0]["table"] == "default.d"
     assert json.loads(rows[0]["details"])["location"]
+
+
+def test_a_dry_run_of_rows_says_that_nothing_was_changed(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    run_cli(capsys, "table", "list")  # as at a terminal: text
+    emit(
+        RowReceipt(
+            run_id=None,
+            action="delete_rows",
+            table="default.t",
+            dry_run=True,
+            snapshot_before=1,
+            rows_before=4,
+            rows_after=3,
+            rows_deleted=1,
+            rows_updated=0,
+            rows_inserted=0,
+        )
+    )
+    said = capsys.readouterr().out
+    assert said == "Would have deleted 1 rows of default.t. Nothing was changed.\n  rows: 4 → 3\n"
 
 
 def test_times_are_utc_iso_and_sizes_bytes_in_json(lake: Lake, cli: Cli) -> None:

@@ -143,3 +143,8 @@ def test_what_lost_and_what_rivals_wrote_is_told_as_it_is(parted: LakeTable) -> 
         f"{ATTEMPTS - 1} groups, after a writer changed them",
         "1 group, which writers changed each time",
     )
+
+
+def test_all_tables_are_compacted_whether_or_not_somebody_reads_the_answers(lake: Lake) -> None:
+    make(lake)
+    assert [receipt.table for receipt in lake.compact()[:1]] == ["default.t"], "a list, not something yet to be done"

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from neve.errors import InvalidInput, NotFound, Refused, RunNotFound
 from neve.lake import Lake
 from neve.model.history import Dependency, RefreshRecord
 from neve.model.names import TableName
+from neve.model.refresh import Frontier
 from neve.plan.holds import hold_name
+from neve.services.dynamic.deciding import frontier_of
 from neve.services.ledger import branch_of
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -87,6 +90,11 @@ def test_a_round_with_nothing_new(diamond: Lake, monkeypatch: pytest.MonkeyPatch
     assert [(row.name, row.refresh_action, row.data_timestamp) for row in diamond.dynamic.history()] == [
         (f"default.{name}", "NO_DATA", done[0].data_timestamp) for name in ("top", "metrics", "details")
     ]
+
+
+def test_one_name_is_no_list_of_letters(diamond: Lake) -> None:
+    assert [row.table for row in diamond.dynamic.refresh("details")] == ["default.details"]
+    assert [row.table for row in diamond.dynamic.round("+top", dry_run=True).receipts][-1] == "default.top"
 
 
 PHASES = ("queued_time_ms", "compilation_time_ms", "execution_time_ms")
@@ -194,6 +202,33 @@ def test_a_table_that_was_rolled_back_is_as_of_what_it_went_back_to(diamond: Lak
     known = diamond._context.store.dynamic.get(facts(diamond, "details").uuid)
     assert known is not None
     assert known.data_timestamp == row["data_timestamp"]
+
+
+def test_how_a_table_was_declared_is_shown_as_it_was_written(diamond: Lake, cli: Cli) -> None:
+    declare(diamond, "lines", "SELECT id,\n       v\nFROM orders", "orders")
+    fill(diamond, "lines")
+    shown = cli("dynamic", "show", "lines").out.split("\n\n")
+    assert shown[0].startswith("table                  default.lines\n")
+    assert shown[1].splitlines()[1] == "id      bigint  no        -"
+    assert shown[2].split() == ["READ", "FROM", "SNAPSHOT", "default.orders", str(current(diamond, "orders"))]
+    assert shown[3] == "SELECT id,\n       v\nFROM orders\n"
+
+
+def test_a_compaction_takes_no_table_back(diamond: Lake, clock: Clock) -> None:
+    """What a commit of metadata told stays told when files are rewritten afterwards."""
+    commit_refresh(diamond, "details")
+    append(diamond, "orders", [{"id": 3, "v": "x"}])
+    settle(diamond, "details")
+    before = facts(diamond, "details")
+    rows = before.current
+    assert rows is not None
+
+    def then(operation: str) -> Frontier | None:
+        step = replace(rows, id=rows.id + 1, parent_id=rows.id, operation=operation, summary={})
+        return frontier_of(replace(before, snapshots=(*before.snapshots, step), current_snapshot_id=step.id))
+
+    assert then("replace") == frontier_of(before)
+    assert then("append") is None, "somebody else's rows"
 
 
 def test_a_table_that_falls_behind_says_so(diamond: Lake, clock: Clock) -> None:

@@ -16,7 +16,19 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import StaticTable
 from tests.lake.dynamic import commit_refresh, declare, fill
-from tests.lake.lakes import V2, Cli, append, append_files, contents, current, facts, log_ingestion, make, run_process
+from tests.lake.lakes import (
+    V2,
+    Cli,
+    append,
+    append_files,
+    contents,
+    current,
+    facts,
+    log_ingestion,
+    make,
+    put_properties,
+    run_process,
+)
 from tests.lake.processes import KILLED, Processes
 
 from neve.errors import InvalidInput, Refused, SnapshotNotFound, Unsupported
@@ -607,5 +619,5 @@ def test_health_promises_what_expiry_then_takes(lake: Lake, monkeypatch: pytest.
     assert len(table.expire().expired) == 139
     after = table.health()
     assert (after.snapshots, after.score - promised.score) == (11, promised.action.gain_points)
-    table.set({"gc.enabled": "false", "history.expire.max-snapshot-age-ms": "x"})
+    put_properties(lake, "t", {"gc.enabled": "false", "history.expire.max-snapshot-age-ms": "x"})
     assert table.health().score, "nonsense is for expire to refuse"

@@ -13,7 +13,7 @@ import fastavro
 import pytest
 from pyiceberg.manifest import DataFileContent
 from tests.lake.dynamic import declare, fill
-from tests.lake.lakes import V2, Cli, append, append_files, contents, facts, make
+from tests.lake.lakes import V2, Cli, append, append_files, contents, facts, make, put_properties
 
 from neve.catalog.files import Files
 from neve.lake import Lake, LakeTable
@@ -97,7 +97,7 @@ def test_a_target_size_that_is_none_is_the_lakes(lake: Lake, target: str) -> Non
     append_files(lake, "t", [{}] * 9, rows=100)
     append_files(lake, "t", [{}], rows=900, content=DataFileContent.POSITION_DELETES)
     expected = table.health()
-    table.set({"write.target-file-size-bytes": target})
+    put_properties(lake, "t", {"write.target-file-size-bytes": target})
     found = table.health()
     assert (found.small_below, found.score, found.action) == (64 * 1024**2, expected.score, expected.action)
 

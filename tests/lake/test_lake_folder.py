@@ -77,7 +77,7 @@ def test_a_lake_that_was_only_half_made_works(lake: Lake, tmp_path: Path) -> Non
         assert names(opened) == ["default.t"]
 
 
-def test_a_table_command_outside_any_lake_makes_one_here(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_table_outside_any_lake_makes_one_here(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = run_cli(capsys, "table", "create", "t", "--schema", "id int", "-o", "json")
     assert said.code == 0
     assert "made a lake here" in said.err
@@ -88,10 +88,27 @@ def test_a_table_command_outside_any_lake_makes_one_here(nowhere: Path, capsys: 
     assert len(json.loads(again.out)) == 1
 
 
-def test_settings_and_doctor_do_not_make_a_lake(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["config", "show"], ["doctor", "--no-spark"]):
-        said = run_cli(capsys, *words)
-        assert (said.code, said.out) == (3, ""), said
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            ["config", "show"],
+            ["doctor", "--no-spark"],
+            ["status"],
+            ["schedule"],
+            ["runs", "list"],
+            ["compact", "--all"],
+        ),
+        *(["table", "list"], ["table", "show", "t"], ["table", "set", "t", "a=b"], ["namespace", "drop", "n"]),
+        *(["dynamic", "list"], ["dynamic", "refresh"], ["sql", "SELECT 1"], ["expire", "t"], ["key", "list"]),
+    ],
+)
+def test_who_looks_in_the_wrong_folder_is_told_so(
+    nowhere: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    said = run_cli(capsys, *words)
+    assert (said.code, said.out) == (3, ""), said
+    assert "there is no lake here or above" in said.err
     assert list(nowhere.iterdir()) == []
     with pytest.raises(LakeNotFound):
         Lake()

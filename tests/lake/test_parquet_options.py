@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -51,6 +52,15 @@ def test_fragmentation(cli: Cli, folder: Path) -> None:
     few = answer(cli, "parquet", "fragmentation", str(folder), "--worst", "1", "--target-mb", "1")
     assert (few["small_files"], [row["partition"] for row in few["worst"]]) == (1, ["k=c"])
     assert cli("parquet", "fragmentation", str(folder), "--worst", "0").code == 2
+
+
+def test_people_are_told_sizes_and_that_nothing_was_done(cli: Cli, folder: Path) -> None:
+    """A folder that is compact is not said to have been compacted."""
+    done = cli("parquet", "compact", str(folder))
+    assert done.err == "✓ compacted 6 → 3 files\n", done
+    assert re.search(r"^bytes before +\d\.\d MB$", done.out, re.MULTILINE)
+    again = cli("parquet", "compact", str(folder))
+    assert again.err == "= nothing to do\n", again
 
 
 @pytest.mark.parametrize(

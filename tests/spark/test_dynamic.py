@@ -269,6 +269,11 @@ def test_commands_and_statements(work: Work, cli: Cli, tmp_path: Any) -> None:
     assert (code, "refreshed: FULL" in out) == (0, True)
     code, out, _ = cli("dynamic", "refresh", work.named("metrics"))
     assert (code, out.startswith("= nothing to do")) == (0, True)
+    work.write("UPDATE {ns}.orders SET note = upper(note)")
+    code, out, _ = cli("dynamic", "refresh", work.named("metrics"))
+    assert (code, "refreshed: INCREMENTAL" in out, "undo" in out) == (0, True, False), "no row of it changed"
+    assert "rows: +0 −0" in out
+    assert "rows inserted" not in out, "said once"
     code, out, _ = cli("dynamic", "list", "-o", "json")
     assert [row["follows_changes"] for row in json.loads(out) if row["table"] == work.named("metrics")] == [True]
     assert cli("dynamic", "explain", work.named("metrics"))[0] == 0

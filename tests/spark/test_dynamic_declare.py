@@ -202,6 +202,17 @@ def test_the_document_by_every_door_and_doors_that_stay_closed(work: Work, cli: 
     ):
         with pytest.raises(Refused, match="is a dynamic table"):
             work.lake.sql(statement.replace("{t}", deep).replace("{ns}", work.namespace), write=True)
+    for statement in (
+        "DROP TABLE {ns}.orders",
+        "INSERT INTO {ns}.orders VALUES (99, 1, 1, null, null); DROP TABLE IF EXISTS lake.{ns}.orders PURGE",
+        "ALTER TABLE {ns}.orders RENAME TO {ns}.o2",
+        "USE lake.{ns}; DROP TABLE orders",
+        "DROP TABLE IDENTIFIER('{ns}.orders')",
+        "EXECUTE IMMEDIATE 'DROP TABLE {ns}.orders'",
+    ):
+        with pytest.raises(DependentsExist, match=f"orders: .*{deep}"):
+            work.lake.sql(statement.replace("{ns}", work.namespace), write=True)
+    assert work.lake.sql(f"SELECT * FROM {work.named('orders')} WHERE id = 99").count() == 0, "nothing was begun"
     with pytest.raises(Refused, match="not written out"):
         work.lake.sql(f"DECLARE what = 'DELETE FROM {deep}'; EXECUTE IMMEDIATE what", write=True)
     assert work.lake._context.catalog.facts(TableName.parse(deep)).metadata_location == here

@@ -306,6 +306,18 @@ def test_texts_of_windows_decide_columns_and_keep_their_letters(
     assert [tuple(row) for row in found] == [(1, "5 €"), (2, "“é”")]
 
 
+def test_commas_and_tabs_in_one_load(spark_lake: Lake, namespace: str, tmp_path: Path) -> None:
+    """Files of the same header are not read alike for that: else the rows of one kind were all malformed."""
+    (tmp_path / "a.csv").write_text("id,name\n1,x\ty\n")
+    (tmp_path / "b.tsv").write_text("id\tname\n2\tx,y\n")
+    spark_lake.tables.create(f"{namespace}.kinds", "id int, name string")
+    table = spark_lake.table(f"{namespace}.kinds")
+    receipt = table.ingest(tmp_path / "a.csv", tmp_path / "b.tsv", date="2024-01-30")
+    assert (receipt.rows_ingested, receipt.rows_rejected) == (2, 0)
+    found = spark_lake.sql(f"SELECT id, name FROM {table.name.sql} ORDER BY id").collect()
+    assert [tuple(row) for row in found] == [(1, "x\ty"), (2, "x,y")]
+
+
 def test_a_dry_run_tells_the_plan_and_changes_nothing(sales: LakeTable, files: list[Path]) -> None:
     sales.ingest(files[0], date="2024-01-30")
     before = (sales.show(), sales.history())

@@ -252,8 +252,10 @@ def test_what_is_refused_leaves_everything_as_it_was(
         (TableNotFound, "no table", lambda: spark_lake.table("nope").delete("true")),
     ]
     for kind, words, deed in wrong:
-        with pytest.raises(kind, match=words):
+        with pytest.raises(kind, match=words) as raised:
             deed()
+        if words == "lacks: extra":
+            assert "--add 'NAME TYPE'" in str(getattr(raised.value, "hint", None)), "as the command takes it"
     assert trades.show() == before
 
 

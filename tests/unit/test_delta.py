@@ -17,6 +17,7 @@ SCHEMAS = {
         "id bigint not null, cid int, amount decimal(12,2), score double, at timestamp, tags map<string,int>"
     ),
     "eu.customers": parse_columns("cid int not null, name string"),
+    "nested": parse_columns("id int, held array<struct<m:map<string,int>>>"),
 }
 BOTH = frozenset({"orders", "eu.customers"})
 
@@ -89,6 +90,8 @@ def test_errors_say_what_and_where(query: str, error: type[NeveError], message: 
         ("SELECT id FROM orders VERSION AS OF 3", "version", 1, 16),
         ("SELECT id FROM range(3)", "table_function", 1, 16),
         ("SELECT id, tags FROM orders", "map_column", None, None),
+        ("SELECT id, held FROM nested", "map_column", None, None),
+        ("SELECT count(*) AS n FROM nested GROUP BY held", "map_key", None, None),
         ("SELECT o.id FROM orders o JOIN (SELECT cid, sum(score) AS s FROM orders GROUP BY cid) t\nON t.s = o.score",
          "uncertain_value", 2, 4),
         ("SELECT id, (SELECT max(o.id) FROM orders o WHERE o.cid > c.cid) AS m FROM orders c",

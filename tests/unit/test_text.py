@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neve.cli import options
-from neve.cli.text import block, cell, printable, table
-from neve.errors import nearest
+from neve.cli.text import block, cell, fitted, printable, table
+from neve.errors import InvalidInput, nearest
 from neve.model.results import IngestionBlock
 
 INGESTION = IngestionBlock(
@@ -64,6 +64,16 @@ def test_columns_line_up(rows: list[tuple[str, int]]) -> None:
     assert {width(line) for line in (heading, *lines)} == {width(heading)}
 
 
+def test_a_table_that_is_wider_than_the_screen() -> None:
+    """Columns that say nothing go first; rows of more than two lines become blocks."""
+    rows = [["a", None, 2], ["b", None, 3]]
+    assert fitted(("name", "last_error", "files"), rows, screen=80) == table(("name", "last_error", "files"), rows)
+    short = "NAME  FILES\na         2\nb         3"
+    assert fitted(("name", "last_error", "files"), rows, screen=11) == short
+    assert fitted(("name", "last_error", "files"), rows, screen=6) == short
+    assert fitted(("name", "last_error", "files"), rows, screen=5) == "name   a\nfiles  2\n\nname   b\nfiles  3"
+
+
 def test_a_block() -> None:
     assert block([("rows", 1000), ("updated_at", None)]) == "rows        1,000\nupdated at  -"
 
@@ -88,3 +98,11 @@ def test_progress_is_for_a_person_at_a_terminal(
     monkeypatch.setattr(options.options, "output", output)
     options.tell("ingesting 3 files…")
     assert screen.getvalue().count("ingesting 3 files") == shown
+
+
+def test_a_column_of_an_assignment_may_stand_in_backticks() -> None:
+    """As in the condition beside it, where it has to."""
+    assert options.assignments(["`a=``b`= c = 1", "d=e"]) == {"a=`b": " c = 1", "d": "e"}
+    for words in (["`a`=1", "a=2"], ["`a`=1", "`a`=2"], ["`a`"], ["=1"]):
+        with pytest.raises(InvalidInput):
+            options.assignments(words)

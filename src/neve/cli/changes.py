@@ -29,7 +29,7 @@ def changes(
     from neve.model.layout import split_list
 
     names = None if columns is None else [name for text in columns for name in split_list(text)]
-    with open_lake(create=True).table(table).changes(since, until, columns=names) as found:
+    with open_lake().table(table).changes(since, until, columns=names) as found:
         say(found.plan.reason.detail)
         if found.nothing:
             emit_stream([*(column.name for column in found.plan.columns), WEIGHT], iter(()), shown=None)

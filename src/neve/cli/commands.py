@@ -15,6 +15,7 @@ from neve.cli.render import emit, emit_stream
 from neve.errors import CheckFailed, InvalidInput, Unsupported
 from neve.model.commands import neve
 from neve.model.health import STATES, StatusRow
+from neve.model.results import LakeRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,8 +34,10 @@ def init_lake(folder: Path, *, demo: bool) -> None:
     options.lake = str(loaded.root)
     if demo:
         emit(open_lake().make_demo(), next_step='neve sql "SELECT region, sum(quantity) FROM sales GROUP BY region"')
-    else:
-        say('Next: neve table create sales --schema "id bigint not null, amount decimal(10,2), at timestamp"')
+        return
+    say('Next: neve table create sales --schema "id bigint not null, amount decimal(10,2), at timestamp"')
+    if options.output != "table":
+        emit(LakeRow(lake=str(loaded.root), warehouse=loaded.warehouse_location))
 
 
 def run_doctor(*, repair: bool, spark: bool = True) -> None:
@@ -52,7 +55,7 @@ def run_doctor(*, repair: bool, spark: bool = True) -> None:
 
 
 def show_status(*, check: bool, late: bool) -> None:
-    rows = open_lake(create=True).status(late=late)
+    rows = open_lake().status(late=late)
     emit(rows, empty="no table is late" if late else "no tables yet")
     if rows and options.output == "table":
         say(_tally(rows))
@@ -85,7 +88,7 @@ def run_sql(text: str | None, *, file: Path | None, write: bool, as_of: str | No
     if options.server is not None:
         _emit_remote(asked, write=write, as_of=as_of, limit=limit)
         return
-    emit_frame(open_lake(create=True).sql(asked, write=write, as_of=as_of), limit=limit)
+    emit_frame(open_lake(create=write).sql(asked, write=write, as_of=as_of), limit=limit)
 
 
 def _emit_remote(text: str, *, write: bool, as_of: str | None, limit: int | None) -> None:

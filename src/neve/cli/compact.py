@@ -81,8 +81,8 @@ def compact(
         raise InvalidInput("--delete-source and --ignore-delay are for the days of a --period")
     if everything == (table is not None):
         raise InvalidInput("name one table, or give --all")
-    lake = open_lake(create=True)
-    compacted: Any = lake.compact if table is None else lake.table(table).compact  # a service does not do all
+    lake = open_lake()
+    compacted: Any = lake.compact_each if table is None else lake.table(table).compact  # a service does not do all
     if snapshot_retention_hours is not None and expire_snapshots and period is None and not dry_run and not yes:
         _ask_to_keep_less(lake, table, snapshot_retention_hours)
     if table is None:
@@ -124,7 +124,7 @@ def verify(table: Table) -> None:
     """Count the rows of each date and compare them with the log. Exits 5 when they differ."""
     from neve.cli.render import emit
 
-    rows = open_lake(create=True).table(table).verify()
+    rows = open_lake().table(table).verify()
     wrong = [row for row in rows if row.state != "ok"]
     emit(wrong if options.output == "table" else rows, empty=f"✓ {len(rows):,} dates hold what the log says")
     if wrong:

@@ -9,6 +9,7 @@ import typer
 
 from neve.cli.options import Command, confirm, group, open_lake, options, pairs, read_text, say
 from neve.errors import CheckFailed, InvalidInput, RefreshFailed
+from neve.model.commands import neve
 
 if TYPE_CHECKING:
     from neve.services.dynamic.rounds import Round
@@ -34,25 +35,25 @@ def create(
 ) -> None:
     """Make dynamic tables and fill them."""
     receipts = open_lake(create=True).dynamic.create(read_text(file) or "")
-    _emit(receipts, next_step=f"neve dynamic refresh {receipts[0].table}")
+    _emit(receipts, next_step=neve("dynamic", "refresh", receipts[0].table))
 
 
 @app.command("validate", cls=Command)
 def validate(file: File) -> None:
     """Check a statement without running it: names, columns, and how the table would follow changes."""
-    _emit(open_lake(create=True).dynamic.validate(read_text(file) or ""))
+    _emit(open_lake().dynamic.validate(read_text(file) or ""))
 
 
 @app.command("list", cls=Command)
 def list_() -> None:
     """Every dynamic table."""
-    _emit(open_lake(create=True).dynamic.list(), empty="no dynamic tables yet")
+    _emit(open_lake().dynamic.list(), empty="no dynamic tables yet")
 
 
 @app.command("show", cls=Command)
 def show(name: Name) -> None:
     """How a table was declared, what it reads, who reads it, and how far it has come."""
-    _emit(open_lake(create=True).dynamic(name).show())
+    _emit(open_lake().dynamic(name).show())
 
 
 @app.command("alter", cls=Command)
@@ -62,19 +63,19 @@ def alter(
     unset: Annotated[list[str] | None, typer.Option("--unset", metavar="KEY", help="Back to its default.")] = None,
 ) -> None:
     """Change options: TARGET_LAG, REFRESH_MODE, COMMENT, PARTITIONED_BY, CLUSTER_BY, IMMUTABLE_WHERE, FLOAT_SUMS…"""
-    _emit(open_lake(create=True).dynamic(name).alter(pairs(put or []), unset=unset or ()))
+    _emit(open_lake().dynamic(name).alter(pairs(put or []), unset=unset or ()))
 
 
 @app.command("suspend", cls=Command)
 def suspend(name: Name) -> None:
     """Leave a table out of rounds, and those that read it."""
-    _emit(open_lake(create=True).dynamic(name).suspend())
+    _emit(open_lake().dynamic(name).suspend())
 
 
 @app.command("resume", cls=Command)
 def resume(name: Name) -> None:
     """Take a table into rounds again, and those that were suspended with it."""
-    _emit(open_lake(create=True).dynamic(name).resume())
+    _emit(open_lake().dynamic(name).resume())
 
 
 @app.command("refresh", cls=Command)
@@ -96,7 +97,7 @@ def refresh(
         raise InvalidInput("--all is every table: leave out the names, or --all")
     if downstream and not names:
         raise InvalidInput("--downstream needs a table to begin with", hint="neve dynamic refresh NAME --downstream")
-    done = open_lake(create=True).dynamic.round(names or (), downstream=downstream, parallel=parallel, dry_run=dry_run)
+    done = open_lake().dynamic.round(names or (), downstream=downstream, parallel=parallel, dry_run=dry_run)
     emit_round(done)
 
 
@@ -110,7 +111,7 @@ def emit_round(done: Round) -> None:
 @app.command("explain", cls=Command)
 def explain(name: Name) -> None:
     """How a table follows changes, operator by operator."""
-    _emit(open_lake(create=True).dynamic.explain(name))
+    _emit(open_lake().dynamic.explain(name))
 
 
 @app.command("verify", cls=Command)
@@ -121,7 +122,7 @@ def verify(
     """Compute queries anew and compare; some of the rows that differ are shown. Exits 5 when there are any."""
     if everything == bool(names):
         raise InvalidInput("give tables to verify, or --all")
-    found = open_lake(create=True).dynamic.verify_all(names or ())
+    found = open_lake().dynamic.verify_all(names or ())
     _emit(found, empty="no dynamic tables yet")
     if wrong := [row for row in found if row.missing or row.surplus]:
         told = "; ".join(f"{row.table} lacks {row.missing:,} rows and has {row.surplus:,} too many" for row in wrong)
@@ -135,7 +136,7 @@ def history(
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 20,
 ) -> None:
     """The latest refreshes, newest first: what was done, why, how many rows, and what went wrong."""
-    _emit(open_lake(create=True).dynamic.history(name, failed=failed, limit=limit), empty="no refreshes yet")
+    _emit(open_lake().dynamic.history(name, failed=failed, limit=limit), empty="no refreshes yet")
 
 
 @app.command("graph", cls=Command)
@@ -148,7 +149,7 @@ def graph(
     """Who reads whom, and in which order tables are refreshed."""
     from neve.cli.graphs import drawn
 
-    found = open_lake(create=True).dynamic.graph(name)
+    found = open_lake().dynamic.graph(name)
     if options.output != "table" and form == "text":
         _emit(found)
     elif not found.waves:
@@ -160,7 +161,7 @@ def graph(
 @app.command("recover", cls=Command)
 def recover() -> None:
     """Write what the state database keeps of dynamic tables anew, from the catalog alone."""
-    _emit(open_lake(create=True).dynamic.recover(), empty="nothing was missing")
+    _emit(open_lake().dynamic.recover(), empty="nothing was missing")
 
 
 @app.command("drop", cls=Command)
@@ -171,4 +172,4 @@ def drop(
 ) -> None:
     """Delete a dynamic table. It can be brought back until the trash period is over."""
     confirm(f"Drop the dynamic table {name}{' and those that read it' if cascade else ''}.", yes=yes)
-    _emit(open_lake(create=True).dynamic.drop(name, cascade=cascade))
+    _emit(open_lake().dynamic.drop(name, cascade=cascade))

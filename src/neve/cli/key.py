@@ -44,7 +44,7 @@ def list_() -> None:
     """Every key, with its state; never the key itself."""
     from neve.cli.render import emit
 
-    emit(open_lake(create=True).keys.list(), empty="no keys: the service answers this machine alone")
+    emit(open_lake().keys.list(), empty="no keys: the service answers this machine alone")
 
 
 @app.command("revoke", cls=Command)
@@ -52,7 +52,7 @@ def revoke(key_id: Key) -> None:
     """Make a key worthless, from the next request on."""
     from neve.cli.render import emit
 
-    emit(open_lake(create=True).keys.revoke(key_id))
+    emit(open_lake().keys.revoke(key_id))
 
 
 @app.command("rotate", cls=Command)
@@ -65,7 +65,7 @@ def rotate(
     """Make a key that may do the same, and let the old one end."""
     from neve.cli.render import emit
 
-    made = open_lake(create=True).keys.rotate(key_id, grace=grace)
+    made = open_lake().keys.rotate(key_id, grace=grace)
     emit(made, next_step=_SEND)
 
 
@@ -78,5 +78,5 @@ def audit(
     """Who did what through the service, newest first."""
     from neve.cli.render import emit
 
-    found = open_lake(create=True).keys.audit(key_id=key_id, tenant=tenant, limit=limit)
+    found = open_lake().keys.audit(key_id=key_id, tenant=tenant, limit=limit)
     emit(found, empty="nobody has used a key yet")

@@ -47,9 +47,7 @@ def batch(
     """Load the submitted files that are ready, all files of a date together. Exits 5 when a date could not be."""
     from neve.cli.render import emit
 
-    outcomes = (
-        open_lake(create=True).table(table).ingest_batches(force=force, drop_missing=drop_missing, dry_run=dry_run)
-    )
+    outcomes = open_lake().table(table).ingest_batches(force=force, drop_missing=drop_missing, dry_run=dry_run)
     emit(outcomes)
     _fail_if_any_failed(outcomes)
 

@@ -28,7 +28,7 @@ def list_() -> None:
     """List namespaces and how many tables each holds."""
     from neve.cli.render import emit
 
-    emit(open_lake(create=True).namespaces.list(), empty="no namespaces")
+    emit(open_lake().namespaces.list(), empty="no namespaces")
 
 
 @app.command("drop", cls=Command)
@@ -36,4 +36,4 @@ def drop(name: Name) -> None:
     """Drop an empty namespace."""
     from neve.cli.render import emit
 
-    emit(open_lake(create=True).namespaces.drop(name))
+    emit(open_lake().namespaces.drop(name))

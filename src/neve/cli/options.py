@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 Output = Literal["table", "json", "jsonl", "csv"]
 OUTPUTS = ("table", "json", "jsonl", "csv")
 OFF = "off"
+_QUOTED = re.compile(r"\s*`(?P<column>(?:[^`]|``)+)`\s*=(?P<value>.*)", re.DOTALL)
 _GROUPS = {
     "": "status schedule sql compact",
     "namespace": "create list drop",
@@ -157,6 +159,21 @@ def pairs(words: list[str]) -> dict[str, str]:
         if key.strip() in found:
             raise InvalidInput(f"{key.strip()} is given twice")
         found[key.strip()] = value
+    return found
+
+
+def assignments(words: list[str]) -> dict[str, str]:
+    """`column=text` words as a mapping. A column may stand in backticks, as in SQL.
+
+    >>> assignments(["a = b", "`c=``d`=1"])
+    {'a': ' b', 'c=`d': '1'}
+    """
+    quoted = [_QUOTED.fullmatch(word) for word in words]
+    found = pairs([word for word, match in zip(words, quoted, strict=True) if match is None])
+    for match in filter(None, quoted):
+        if (column := match["column"].replace("``", "`")) in found:
+            raise InvalidInput(f"{column} is given twice")
+        found[column] = match["value"]
     return found
 
 

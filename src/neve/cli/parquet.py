@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neve.cli.options import Command, confirm, group, open_lake, options, pairs, say, tell, warn
+from neve.cli.options import Command, assignments, confirm, group, open_lake, options, say, tell, warn
 
 if TYPE_CHECKING:
     from neve.services.directories import Workplace
@@ -54,15 +54,17 @@ def partition_filter(texts: list[str] | None) -> dict[str, object] | None:
     """`key=value` words; Hive's word for NULL is NULL."""
     if not texts:
         return None
-    return {key: None if value == _NULL else value for key, value in pairs(texts).items()}
+    return {key: None if value == _NULL else value for key, value in assignments(texts).items()}
 
 
 def emit(answer: Any, *, done: str) -> None:
     """The figures to stdout, and a word about them to people."""
     from neve.cli.render import emit as show
 
-    dry = getattr(answer, "dry_run", False)
-    say(f"would have {done}; nothing was changed" if dry else f"✓ {done}")
+    if answer.dry_run:
+        say(f"would have {done}; nothing was changed")
+    else:
+        say(f"✓ {done}" if answer.run_id else "= nothing to do")
     show(answer)
 
 
@@ -228,4 +230,4 @@ def from_iceberg(
     """Write a table's rows as plain Parquet files into a folder of their own."""
     from neve.cli.render import emit as show
 
-    show(open_lake(create=True).table(table).export(folder, where=where, dry_run=dry_run))
+    show(open_lake().table(table).export(folder, where=where, dry_run=dry_run))

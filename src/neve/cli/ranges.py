@@ -74,7 +74,7 @@ def get(
         else:
             emit_rows(lambda most: there.read(words, limit=most), limit=limit)
         return
-    target, asked = open_lake(create=True).table(table), asked_in_words(words)
+    target, asked = open_lake().table(table), asked_in_words(words)
     if explain:
         emit(target.explain_read(asked))
     else:
@@ -95,7 +95,7 @@ def split(
     """Divide the key ranges that have `ranges.split-threshold` rows or more, and move their rows."""
     from neve.cli.render import emit
 
-    emit(open_lake(create=True).table(table).split(range_id, at=at, dry_run=dry_run))
+    emit(open_lake().table(table).split(range_id, at=at, dry_run=dry_run))
 
 
 @app.command("estimate-splits", cls=Command)
@@ -107,19 +107,19 @@ def estimate_splits(
     base64: Base64 = False,
 ) -> None:
     """Print split points that divide the keys of some files evenly, as `--split-points` reads them."""
-    lake = open_lake(create=True)
+    lake = open_lake()
     typer.echo(lake.tables.estimate_splits(*sources, key=key, leaves=leaves, type=type, base64=base64), nl=False)
 
 
 @app.command("export-splits", cls=Command)
 def export_splits(table: Table, base64: Base64 = False) -> None:
     """Print the split points of a key-range table, as `--split-points` reads them."""
-    text = open_lake(create=True).table(table).export_splits(base64=base64)
+    text = open_lake().table(table).export_splits(base64=base64)
     typer.echo(text, nl=False)
 
 
 @app.command("export-partitions", cls=Command)
 def export_partitions(table: Table) -> None:
     """Print the key ranges as JSON lines, ids and all, as `reinitialise --partitions` reads them."""
-    for line in open_lake(create=True).table(table).export_partitions():
+    for line in open_lake().table(table).export_partitions():
         typer.echo(line.model_dump_json())

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from pydantic import BaseModel
 
+from neve.cli.dynamic_text import dynamic_text
 from neve.cli.health import health_text
 from neve.cli.options import options, say
 from neve.cli.range_text import RANGE_COLUMNS, read_lines, split_lines
 from neve.cli.rewrites import rewrite_lines
-from neve.cli.text import block, cell, grid, table
+from neve.cli.text import block, cell, fitted, grid, table
 from neve.cli.tidying import orphan_headline, orphan_table, statistics_table, tidying_headline, tidying_lines, would
 from neve.errors import NeveError
 from neve.model.batching import BatchOutcome
@@ -27,7 +29,7 @@ from neve.model.ingest import DateRow, IngestReceipt
 from neve.model.json_values import as_json, named_json
 from neve.model.periods import date_ranges
 from neve.model.range_rows import RangeRead, RangeRow, SplitReceipt
-from neve.model.refresh import DynamicRow, RefreshReceipt, RefreshState
+from neve.model.refresh import DynamicDetails, DynamicRow, RefreshReceipt, RefreshState
 from neve.model.results import Receipt, SnapshotRow, TableDetails, TableStatus
 from neve.model.retention import DeletesReceipt, ExpireReceipt, ManifestReceipt, OrphanReceipt, StatisticsReceipt
 from neve.model.rewrites import RewriteReceipt
@@ -124,6 +126,11 @@ _DONE = {
     "submit": "has files that wait to be loaded",
 }
 
+_TEXTS: dict[type, Callable[[Any], str]] = {
+    TableHealth: health_text,
+    DynamicDetails: dynamic_text,
+    RangeRead: lambda answer: block(read_lines(answer)),
+}
 _SOURCES: dict[Sources, str] = {
     "deleted": "deleted",
     "kept": "kept in _sources",
@@ -245,19 +252,26 @@ def _emit_text(answer: BaseModel | Sequence[BaseModel], rows: Sequence[BaseModel
             _emit_outcome(row)  # type: ignore[arg-type]
     elif many:
         columns = _COLUMNS.get(type(rows[0]), tuple(type(rows[0]).model_fields))
-        _print(table(columns, [[getattr(row, key) for key in columns] for row in rows], bold=options.color))
+        _print(
+            fitted(
+                columns, [[getattr(row, key) for key in columns] for row in rows], screen=_screen(), bold=options.color
+            )
+        )
     elif isinstance(answer, TableDetails):
         _emit_details(answer)
     elif isinstance(answer, TableStatus):
         _emit_status(answer)
-    elif isinstance(answer, TableHealth):
-        _print(health_text(answer))
-    elif isinstance(answer, RangeRead):
-        _print(block(read_lines(answer)))
+    elif (text := _TEXTS.get(type(answer))) is not None:
+        _print(text(answer))
     elif isinstance(answer, Step):
         _emit_step(answer, 0)
     elif isinstance(answer, BaseModel):
         _print(block(list(answer)))
+
+
+def _screen() -> int:
+    """How wide the terminal is; what goes elsewhere has all the room."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 
 _MARKS: dict[RefreshState, str] = {"FAILED": "✗", "UPSTREAM_FAILED": "–", "SKIPPED": "–", "CANCELLED": "–"}
@@ -280,8 +294,9 @@ def _emit_receipt(receipt: Receipt) -> None:
         _print(f"= {word}{about}: {receipt.reason.detail}")
         return
     _print(_headline(receipt))
-    lines = [*receipt.details.items(), *_own_lines(receipt)]
-    if receipt.snapshot_before != receipt.snapshot_after:
+    lines = [*_details(receipt).items(), *_own_lines(receipt)]
+    unknown = receipt.dry_run and receipt.snapshot_after is None
+    if receipt.snapshot_before != receipt.snapshot_after and not unknown:
         lines.append(
             ("snapshot", f"{cell('snapshot', receipt.snapshot_before)} → {cell('snapshot', receipt.snapshot_after)}")
         )
@@ -293,13 +308,20 @@ def _emit_receipt(receipt: Receipt) -> None:
         _print(f"  {key.replace('_', ' ')}: {cell(key, value)}")
 
 
+def _details(receipt: Receipt) -> Mapping[str, object]:
+    """Without what a receipt of this kind says in a line of its own."""
+    own = ("rows_inserted", "rows_deleted") if isinstance(receipt, RefreshReceipt) else ()
+    return {key: value for key, value in receipt.details.items() if key not in own}
+
+
 def _headline(receipt: Receipt) -> str:
     if isinstance(receipt, OrphanReceipt):
         return orphan_headline(receipt)
     if isinstance(receipt, RefreshReceipt) and receipt.dry_run:
         return f"Would refresh {receipt.table}: {receipt.refresh}. Nothing was changed."
     if isinstance(receipt, RowReceipt):
-        return f"{'Would have' if receipt.dry_run else '✓'} {_changed_rows(receipt)} of {receipt.table}"
+        did = f"{_changed_rows(receipt)} of {receipt.table}"
+        return f"Would have {did}. Nothing was changed." if receipt.dry_run else f"✓ {did}"
     if receipt.dry_run:
         return f"Would {would(receipt.action)} {receipt.table}. Nothing was changed."
     match receipt:

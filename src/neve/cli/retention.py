@@ -33,7 +33,7 @@ def expire(
     """Remove snapshots that nobody needs any more, and the files that only they hold. It cannot be undone."""
     from neve.cli.render import emit
 
-    target = open_lake(create=True).table(table)
+    target = open_lake().table(table)
     asked = {
         "older_than": None if older_than is None else parse_duration(older_than),
         "retention_hours": retention_hours,
@@ -69,7 +69,7 @@ def orphans(
 
     if (table is None) != everything:
         raise InvalidInput("give a table, or --all")
-    lake = open_lake(create=True)
+    lake = open_lake()
     age = None if older_than is None else parse_duration(older_than)
 
     def look(*, delete: bool) -> list[OrphanReceipt]:
@@ -100,7 +100,7 @@ def manifests(table: Table, dry_run: DryRun = False) -> None:
     """Make few manifests of many, in the order of partitions. Rows and files stay as they are."""
     from neve.cli.render import emit
 
-    emit(open_lake(create=True).table(table).manifests(dry_run=dry_run))
+    emit(open_lake().table(table).manifests(dry_run=dry_run))
 
 
 @app.command("rewrite-deletes", cls=Command)
@@ -108,7 +108,7 @@ def rewrite_deletes(table: Table, dry_run: DryRun = False) -> None:
     """Make few files of position deletes, or deletion vectors, and remove those that no data file is left for."""
     from neve.cli.render import emit
 
-    emit(open_lake(create=True).table(table).rewrite_deletes(dry_run=dry_run))
+    emit(open_lake().table(table).rewrite_deletes(dry_run=dry_run))
 
 
 @app.command("stats", cls=Command)
@@ -124,4 +124,4 @@ def stats(
     from neve.cli.render import emit
 
     chosen = None if columns is None else words(columns)
-    emit(open_lake(create=True).table(table).stats(columns=chosen, dry_run=dry_run))
+    emit(open_lake().table(table).stats(columns=chosen, dry_run=dry_run))

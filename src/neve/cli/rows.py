@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neve.cli.options import confirm, open_lake, options, pairs
+from neve.cli.options import assignments, confirm, open_lake, options
 from neve.cli.parquet import BackupDir, DryRun, Partition, Yes, emit, location, partition_filter, words, workplace
 from neve.errors import InvalidInput, NotFound, Refused
 
@@ -74,7 +74,7 @@ def update(
     from neve.services.directory_rows import update_rows
 
     found, how = _find(target), _how(compression, backup_dir, no_backup)
-    new = {name: Expression(text) for name, text in pairs(values).items()}
+    new = {name: Expression(text) for name, text in assignments(values).items()}
     only = partition_filter(partition)
 
     def run(how: How) -> RowStats | RowReceipt:

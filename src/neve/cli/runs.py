@@ -27,8 +27,8 @@ def list_(
     if state is not None and state not in states:
         raise InvalidInput(f"no such state: {state}", hint=nearest(state, states) or f"one of {', '.join(states)}")
     emit(
-        open_lake(create=True).runs.list(table=table, kind=kind, state=state, limit=limit),  # type: ignore[arg-type]
-        empty="no runs yet",
+        open_lake().runs.list(table=table, kind=kind, state=state, limit=limit),  # type: ignore[arg-type]
+        empty="no such runs" if table or kind or state else "no runs yet",
     )
 
 
@@ -39,7 +39,7 @@ def cancel(
     """End a run that goes on, in whichever process: nothing of it stays, and no failure is counted."""
     from neve.cli.render import emit
 
-    run = open_lake(create=True).runs.cancel(run_id)
+    run = open_lake().runs.cancel(run_id)
     if run.finished_at is None:
         say(f"the run {run.run_id} is asked to end; process {run.pid} on {run.host} has not heard of it yet")
     emit(run)
@@ -60,7 +60,7 @@ def retry(
 
     if (run_id is None) == (not failed):
         raise InvalidInput("give either a run or --failed", hint="neve runs retry --failed")
-    done = open_lake(create=True).runs.retry(run_id, parallel=parallel)
+    done = open_lake().runs.retry(run_id, parallel=parallel)
     if done is None:
         say("nothing failed: there is nothing to do again")
     else:
@@ -72,4 +72,4 @@ def show(run_id: Annotated[str, typer.Argument(metavar="RUN", help="Its id, or t
     """Everything about one run: plan, result, snapshots, error, and the command that undoes it."""
     from neve.cli.render import emit
 
-    emit(open_lake(create=True).runs.show(run_id))
+    emit(open_lake().runs.show(run_id))

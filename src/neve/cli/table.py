@@ -87,34 +87,32 @@ def list_(
     namespace: Annotated[str | None, typer.Argument(help="Only this namespace and those below it.")] = None,
 ) -> None:
     """List tables by name."""
-    _emit(
-        open_lake(create=True).tables.list(namespace),
-        empty='no tables yet; make one: neve table create NAME --schema "id bigint not null, …"',
-    )
+    first = 'no tables yet; make one: neve table create NAME --schema "id bigint not null, …"'
+    _emit(open_lake().tables.list(namespace), empty=f"no tables in {namespace}" if namespace else first)
 
 
 @app.command("show", cls=Command)
 def show(table: Table) -> None:
     """Schema, layout, sizes, snapshots, properties and dependants."""
-    _emit(open_lake(create=True).table(table).show())
+    _emit(open_lake().table(table).show())
 
 
 @app.command("status", cls=Command)
 def status(table: Table) -> None:
     """How the table is: sizes, small files, ingestions and compactions."""
-    _emit(open_lake(create=True).table(table).status())
+    _emit(open_lake().table(table).status())
 
 
 @app.command("health", cls=Command)
 def health(table: Table) -> None:
     """How files and metadata are laid out: a score, what costs it points, and what helps most."""
-    _emit(open_lake(create=True).table(table).health())
+    _emit(open_lake().table(table).health())
 
 
 @app.command("history", cls=Command)
 def history(table: Table) -> None:
     """Snapshots, newest first."""
-    _emit(open_lake(create=True).table(table).history(), empty="no snapshots yet: nothing was written")
+    _emit(open_lake().table(table).history(), empty="no snapshots yet: nothing was written")
 
 
 @app.command("files", cls=Command)
@@ -125,33 +123,33 @@ def files(
     ] = False,
 ) -> None:
     """Data and delete files of the current snapshot."""
-    target = open_lake(create=True).table(table)
+    target = open_lake().table(table)
     _emit(target.range_files() if by_range else target.files(), empty="no files yet")
 
 
 @app.command("partitions", cls=Command)
 def partitions(table: Table) -> None:
     """Files, rows and bytes per partition; of a key-range table, all its ranges."""
-    target = open_lake(create=True).table(table)
+    target = open_lake().table(table)
     _emit(target.ranges() if target.has_ranges() else target.partitions(), empty="no files yet")
 
 
 @app.command("properties", cls=Command)
 def properties_(table: Table) -> None:
     """The table's properties."""
-    _emit(open_lake(create=True).table(table).properties(), empty="no properties")
+    _emit(open_lake().table(table).properties(), empty="no properties")
 
 
 @app.command("set", cls=Command)
 def set_(table: Table, properties: Annotated[list[str], typer.Argument(metavar="KEY=VALUE…")]) -> None:
     """Set properties."""
-    _emit(open_lake(create=True).table(table).set(pairs(properties)))
+    _emit(open_lake().table(table).set(pairs(properties)))
 
 
 @app.command("unset", cls=Command)
 def unset(table: Table, keys: Annotated[list[str], typer.Argument(metavar="KEY…")]) -> None:
     """Remove properties."""
-    _emit(open_lake(create=True).table(table).unset(keys))
+    _emit(open_lake().table(table).unset(keys))
 
 
 @app.command("alter", cls=Command)
@@ -189,13 +187,13 @@ def alter(
         partition_by=partition_by,
         sort_by=sort_by,
     )
-    _emit(open_lake(create=True).table(table).alter(changes, dry_run=dry_run))
+    _emit(open_lake().table(table).alter(changes, dry_run=dry_run))
 
 
 @app.command("rename", cls=Command)
 def rename(table: Table, new_name: Annotated[str, typer.Argument(metavar="NEW_NAME")]) -> None:
     """Rename a table; its data stays where it is."""
-    _emit(open_lake(create=True).table(table).rename(new_name))
+    _emit(open_lake().table(table).rename(new_name))
 
 
 @app.command("delete", cls=Command)
@@ -209,7 +207,7 @@ def delete(
     """Delete a table. It can be brought back until the trash period is over."""
     if force and keep_data:
         raise InvalidInput("--force removes the data and --keep-data keeps it: choose one")
-    target = open_lake(create=True).table(table)
+    target = open_lake().table(table)
     plan = target.plan_drop(force=force, keep_data=keep_data)
     if dry_run:
         _emit(plan)
@@ -231,13 +229,13 @@ def undelete(
     ] = None,
 ) -> None:
     """Bring a deleted table back from the trash."""
-    _emit(open_lake(create=True).tables.undelete(table, new_name=new_name))
+    _emit(open_lake().tables.undelete(table, new_name=new_name))
 
 
 @app.command("trash", cls=Command)
 def trash() -> None:
     """Deleted tables that can still come back."""
-    _emit(open_lake(create=True).tables.trash(), empty="the trash is empty")
+    _emit(open_lake().tables.trash(), empty="the trash is empty")
 
 
 @app.command("reinitialise", cls=Command)
@@ -255,7 +253,7 @@ def reinitialise(
     yes: Yes = False,
 ) -> None:
     """Take every row out of a table; layout and properties stay. Can be undone until snapshots expire."""
-    target = open_lake(create=True).table(table)
+    target = open_lake().table(table)
     points, tree = read_text(split_points), read_text(ranges)
     empty = partial(
         target.reinitialise, delete_partitions=delete_partitions, split_points=points, base64=base64, partitions=tree
@@ -290,7 +288,7 @@ def offline(
 def _set_online(table: str | None, *, everything: bool, state: bool) -> None:
     if (table is None) != everything:
         raise InvalidInput("give a table, or --all")
-    lake = open_lake(create=True)
+    lake = open_lake()
     if everything:
         _emit(lake.tables.set_all_online(online=state), empty="no tables yet")
     elif table is not None:
@@ -306,7 +304,7 @@ def tag(
     delete: Annotated[bool, typer.Option("--delete", help="Delete the tag.")] = False,
 ) -> None:
     """Name a snapshot so that it is kept and can be queried."""
-    target = open_lake(create=True).table(table)
+    target = open_lake().table(table)
     if name is None:
         _emit([row for row in target.references() if row.kind == "tag"], empty="no tags")
     else:
@@ -321,7 +319,7 @@ def branches(
     delete: Annotated[bool, typer.Option("--delete", help="Delete the branch.")] = False,
 ) -> None:
     """List, make or delete branches."""
-    target = open_lake(create=True).table(table)
+    target = open_lake().table(table)
     if name is None:
         _emit([row for row in target.references() if row.kind == "branch"], empty="no branches yet")
     else:
@@ -336,7 +334,7 @@ def rollback(
     yes: Yes = False,
 ) -> None:
     """Make an earlier snapshot the current one. Can itself be rolled back."""
-    target = open_lake(create=True).table(table)
+    target = open_lake().table(table)
     plan = target.rollback(to, dry_run=True)
     if dry_run or plan.reason is not None:
         _emit(plan)
@@ -364,7 +362,7 @@ def query(
     """Query one table."""
     from neve.cli.commands import emit_frame
 
-    emit_frame(open_lake(create=True).table(table).query(sql, as_of=as_of), limit=limit, headline=True)
+    emit_frame(open_lake().table(table).query(sql, as_of=as_of), limit=limit, headline=True)
 
 
 @app.command("export", cls=Command)
@@ -382,7 +380,7 @@ def export(
     dry_run: DryRun = False,
 ) -> None:
     """Write the table's rows as plain files. The folder is complete, or not there."""
-    target = open_lake(create=True).table(table)
+    target = open_lake().table(table)
     _emit(target.export(folder, format=kind, where=where, as_of=as_of, overwrite=overwrite, dry_run=dry_run))
 
 
@@ -394,4 +392,4 @@ def adopt(
 ) -> None:
     """Make a table of a folder of Parquet files. Nothing is copied; the files stay as they are."""
     receipt = open_lake(create=True).tables.adopt(folder, name, dry_run=dry_run)
-    _emit(receipt, next_step=None if dry_run else f"neve table show {receipt.table}")
+    _emit(receipt, next_step=None if dry_run else neve("table", "show", receipt.table))

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from neve.model.results import Reason
 from neve.model.units import format_bytes
 
-_SIZES = ("bytes", "smallest_file", "largest_file")
+_SIZE = re.compile(r"bytes|bytes_.+|.+_bytes|(smallest|largest|average)_file")
 _PLAIN_NUMBERS = (
     "snapshot",
     "parent",
@@ -23,6 +23,7 @@ _PLAIN_NUMBERS = (
     "pid",
 )
 _LEFT, _RIGHT = "<", ">"
+_NOTHING: tuple[object, ...] = (None, "", [], {})
 # Controls, line separators, text direction overrides, halves of surrogate pairs.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -30,18 +31,20 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 def cell(key: str, value: object) -> str:
     """A value as a person reads it.
 
-    >>> cell("rows", 12345), cell("bytes", 2048), cell("online", False), cell("parent", None)
-    ('12,345', '2.0 KB', 'no', '-')
+    >>> cell("rows", 12345), cell("bytes_read", 2048), cell("online", False), cell("parent", None), cell("mb", 0.70304)
+    ('12,345', '2.0 KB', 'no', '-', '0.703')
     """
     match value:
         case None | "":
             return "-"
         case bool():
             return "yes" if value else "no"
-        case int() if key in _SIZES:
+        case int() if _SIZE.fullmatch(key):
             return format_bytes(value)
         case int() if key not in _PLAIN_NUMBERS:
             return f"{value:,}"
+        case float():
+            return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
         case datetime():
             return value.strftime("%Y-%m-%d %H:%M:%S")
         case Reason():
@@ -74,6 +77,21 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[object]], *, bold: bo
     return _aligned(names, cells, [_side([row[index] for row in rows]) for index in range(len(headings))], bold=bold)
 
 
+def fitted(headings: Sequence[str], rows: Sequence[Sequence[object]], *, screen: int, bold: bool = False) -> str:
+    """A table as far as the screen is wide enough: else without columns that say nothing, and where each row would
+    still be broken into three lines and more, a block for each row."""
+    whole = table(headings, rows, bold=bold)
+    if _widest(whole) <= screen:
+        return whole
+    said = [index for index in range(len(headings)) if any(row[index] not in _NOTHING for row in rows)]
+    names, told = [headings[index] for index in said], [[row[index] for index in said] for row in rows]
+    short = table(names, told, bold=bold)
+    if _widest(short) <= 2 * screen:
+        return short
+    pairs = [[(key, value) for key, value in zip(names, row, strict=True) if value not in _NOTHING] for row in told]
+    return "\n\n".join(map(block, pairs))
+
+
 def grid(headings: Sequence[str], rows: Sequence[Sequence[str | int]], *, bold: bool = False) -> str:
     """A query's rows: names and values exactly as they are."""
     cells = [[printable(str(value)) for value in row] for row in rows]
@@ -96,6 +114,10 @@ def block(pairs: Sequence[tuple[str, object]]) -> str:
     return "\n".join(
         f"{_pad(name, width, _LEFT)}  {cell(key, value)}" for name, (key, value) in zip(names, pairs, strict=True)
     )
+
+
+def _widest(text: str) -> int:
+    return max(map(_width, text.splitlines()), default=0)
 
 
 def _side(values: Sequence[object]) -> str:

@@ -28,7 +28,7 @@ _GRACE, _INTERRUPTED = 5.0, 130
 
 
 def show_schedule(at: str | None) -> None:
-    emit(open_lake(create=True).schedule(None if at is None else _moment(at)), empty="no tables yet")
+    emit(open_lake().schedule(None if at is None else _moment(at)), empty="no tables yet")
 
 
 def run_worker(

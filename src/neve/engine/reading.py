@@ -45,7 +45,7 @@ class SourceColumns:
 def source_columns(spark: SparkSession, files: Collection[SourceFile], source: SourceFormat) -> SourceColumns:
     found: dict[str, Type | None] = {}
     typed: dict[str, set[Primitive | None]] = defaultdict(set)
-    for members in _groups(files).values():
+    for members in _groups(files, source).values():
         if members[0].header is not None:
             columns: dict[str, Type | None] = dict.fromkeys(members[0].header)
             types: dict[str, Primitive | None] = dict.fromkeys(members[0].header)
@@ -71,7 +71,7 @@ def read_rows(
 ) -> DataFrame:
     """Raw rows of all files: csv as text, json by the types given, the others typed; plus file, line (if wanted), date.
 
-    Files are read in groups of equal format and header: Spark would read a csv file by the header of another one.
+    Files are read in groups of equal format, header and delimiter: Spark would read a csv file by those of another one.
     """
     frames = [
         _placed(
@@ -80,15 +80,18 @@ def read_rows(
             {file: files[file] for file in members},
             with_lines=with_lines,
         )
-        for members in _groups(files).values()
+        for members in _groups(files, source).values()
     ]
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
 
-def _groups(files: Iterable[SourceFile]) -> dict[tuple[str, tuple[str, ...] | None], list[SourceFile]]:
-    groups: dict[tuple[str, tuple[str, ...] | None], list[SourceFile]] = defaultdict(list)
+def _groups(
+    files: Iterable[SourceFile], source: SourceFormat
+) -> dict[tuple[str, tuple[str, ...] | None, str | None], list[SourceFile]]:
+    groups: dict[tuple[str, tuple[str, ...] | None, str | None], list[SourceFile]] = defaultdict(list)
     for file in files:
-        groups[file.format, file.header].append(file)
+        delimiter = source.delimiter_of(file.path) if file.format == "csv" else None
+        groups[file.format, file.header, delimiter].append(file)
     return groups
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from neve.engine.classes import scala_object, static
 from neve.engine.errors import translated
+from neve.engine.netting import netted
 from neve.engine.staging import Branch
 from neve.model.ingest import is_hidden
 from neve.model.names import TableName, quote
@@ -111,7 +112,7 @@ def compare(spark: SparkSession, result: str, stored: str, columns: Sequence[str
     with translated():
         come = spark.sql(result).select(*names, f.lit(1).cast("bigint").alias(WEIGHT))
         gone = spark.table(stored).select(*names, f.lit(-1).cast("bigint").alias(WEIGHT))
-        return come.unionAll(gone).groupBy(*names).agg(f.sum(WEIGHT).alias(WEIGHT)).where(f"{WEIGHT} <> 0")
+        return netted(come.unionAll(gone), columns, WEIGHT)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ _TARGETS = {
     "DropTable": ("child",),
     "RenameTable": ("child",),
 }
+_REMOVALS = {"DropTable": "drop", "RenameTable": "rename"}
 _HARMLESS = ("CreateOrReplaceTag", "CreateOrReplaceBranch", "DropTag", "DropBranch", "CacheTable", "UncacheTable")
 _UPKEEP = (
     *("rewrite_data_files", "rewrite_manifests", "rewrite_position_delete_files", "rewrite_table_path"),
@@ -124,6 +125,17 @@ def targets(spark: SparkSession, text: str) -> list[tuple[str, ...]]:
         plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
         hidden = _hidden_text(plan)
         return list(_targets(plan)) if hidden is None else targets(spark, hidden)
+
+
+def removal(spark: SparkSession, text: str) -> tuple[str, tuple[str, ...]] | None:
+    """What a statement does to the name of a table, `drop` or `rename`, and which name that is."""
+    with translated():
+        plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+        if (hidden := _hidden_text(plan)) is not None:
+            return removal(spark, hidden)
+        verb = _REMOVALS.get(plan.getClass().getSimpleName())
+        found = None if verb is None else _name_behind(plan, "child")
+        return None if verb is None or found is None else (verb, found)
 
 
 def _hidden_text(plan: Any) -> str | None:

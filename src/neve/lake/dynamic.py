@@ -92,7 +92,7 @@ class DynamicTables:
         from neve.services.dynamic.laps import RoundRequest
         from neve.services.dynamic.rounds import run_round
 
-        selectors = [f"{name}+" if downstream and not name.endswith("+") else name for name in names]
+        selectors = [f"{name}+" if downstream and not name.endswith("+") else name for name in _several(names)]
         return run_round(self._context, RoundRequest(selectors=selectors, parallel=parallel, dry_run=dry_run))
 
     def explain(self, name: str) -> Step:
@@ -108,12 +108,17 @@ class DynamicTables:
         """As `verify`, for several tables (`t`, `+t`, `t+`) or all."""
         from neve.services.dynamic.verify import verify_tables
 
-        return verify_tables(self._context, names)
+        return verify_tables(self._context, _several(names))
 
     def drop(self, name: str, *, cascade: bool = False) -> builtins.list[Receipt]:
         from neve.services.dynamic.statements import drop_dynamic
 
         return drop_dynamic(self._context, TableName.parse(name), cascade=cascade)
+
+
+def _several(names: Sequence[str]) -> Sequence[str]:
+    """A text is one name, and not a sequence of letters."""
+    return [names] if isinstance(names, str) else names
 
 
 class DynamicTable:

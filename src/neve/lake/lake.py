@@ -166,8 +166,16 @@ class Lake:
 
         return make_worker(self._context, slots=slots, tables=tables, metrics_file=metrics_file, log=log)
 
-    def compact(self, *, dry_run: bool = False, **how: Unpack[CompactOptions]) -> Iterator[RewriteReceipt]:
-        """Compacts every table that is online, one after the other, as the receipts are asked for."""
+    def compact(self, *, dry_run: bool = False, **how: Unpack[CompactOptions]) -> list[RewriteReceipt]:
+        """Compacts every table that is online, one after the other.
+
+        Raises:
+            NeveError: the first failure, once all the others are done.
+        """
+        return list(self.compact_each(dry_run=dry_run, **how))
+
+    def compact_each(self, *, dry_run: bool = False, **how: Unpack[CompactOptions]) -> Iterator[RewriteReceipt]:
+        """As `compact`, table by table, as the receipts are asked for."""
         from neve.services.rewrites.asking import compact_all
 
         return compact_all(self._context, dry_run=dry_run, **how)

@@ -112,7 +112,13 @@ class LakeTable(KeyRanges):
         return changes.unset_properties(self._context, self.name, keys)
 
     def alter(self, alterations: Iterable[Alteration], *, dry_run: bool = False) -> Receipt:
-        return changes.alter_table(self._context, self.name, list(alterations), dry_run=dry_run)
+        """Alterations of `neve.model.specs`, such as `RenameColumn("a", "b")`; all in one commit, or none."""
+        given = list(alterations)
+        every: Sequence[object] = given
+        if wrong := [each for each in every if not isinstance(each, Alteration)]:
+            hint = 'neve.model.specs has them: RenameColumn("a", "b")'
+            raise InvalidInput(f"not an alteration: {wrong[0]!r}", hint=hint)
+        return changes.alter_table(self._context, self.name, given, dry_run=dry_run)
 
     def online(self) -> Receipt:
         return changes.set_online(self._context, self.name, online=True)

@@ -205,6 +205,13 @@ class DateCount(Answer):
     state: Literal["ok", "differs", "missing", "not_logged"]
 
 
+class LakeRow(Answer):
+    """A lake that was made, and where its tables lie."""
+
+    lake: str
+    warehouse: str
+
+
 class CheckRow(Answer):
     """One finding of `doctor`."""
 

@@ -72,6 +72,22 @@ class Struct:
 Type = Primitive | ListOf | MapOf | Struct
 
 
+def holds_map(kind: Type | None) -> bool:
+    """Whether the type is a map, or has one inside: such values are neither compared nor grouped by Spark.
+
+    >>> holds_map(ListOf(MapOf(Primitive("int"), Primitive("int")))), holds_map(ListOf(Primitive("int")))
+    (True, False)
+    """
+    match kind:
+        case MapOf():
+            return True
+        case ListOf(element=inner):
+            return holds_map(inner)
+        case Struct(fields=fields):
+            return any(holds_map(field.type) for field in fields)
+    return False
+
+
 def spelled(kind: Type) -> str:
     """A type as Spark SQL reads it back, names quoted; what must not be NULL is left to the table.
 

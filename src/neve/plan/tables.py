@@ -33,6 +33,7 @@ from neve.model.specs import (
     walk,
 )
 from neve.model.types import Field, Primitive, Type
+from neve.plan.property_values import check_value
 
 FORMAT_VERSION = "format-version"
 DEFINITION = "neve.dynamic"
@@ -66,6 +67,7 @@ _UNIQUE = re.compile(r"-[0-9a-f]{32}\Z|[-_][0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-
 def first_properties(spec: TableSpec, defaults: Mapping[str, str]) -> dict[str, str]:
     """Defaults, then full statistics for the columns that locate rows, then what was asked for."""
     check_properties(spec.properties, creating=True)
+    check_values(spec.properties)
     check_text(spec.comment or "", what="the comment")
     keys = [*(item.column for item in spec.partition_by), *(item.term.column for item in spec.sort_by)]
     metrics = {f"write.metadata.metrics.column.{key}": "full" for key in keys}
@@ -109,6 +111,12 @@ def check_properties(properties: Mapping[str, str], *, creating: bool = False) -
                 "format-version is 2 or 3, chosen when a table is created",
                 hint="raise it with: neve sql --write \"ALTER TABLE … SET TBLPROPERTIES ('format-version'='3')\"",
             )
+
+
+def check_values(properties: Mapping[str, str]) -> None:
+    """Refuses values that Iceberg could not read."""
+    for key, value in properties.items():
+        check_value(key, value)
 
 
 def table_location(warehouse: str, name: TableName, unique: str) -> str:

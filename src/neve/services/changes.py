@@ -36,6 +36,7 @@ from neve.plan.tables import (
     check_alterations,
     check_properties,
     check_range_properties,
+    check_values,
     first_properties,
     is_dynamic_table,
     keep_key_metrics,
@@ -107,6 +108,7 @@ def alter_table(
 
 def set_properties(context: Context, name: TableName, properties: Mapping[str, str]) -> Receipt:
     check_properties(properties)
+    check_values(properties)
     if not properties:
         raise InvalidInput("nothing to set", hint="write key=value")
     facts = context.catalog.facts(name)

@@ -12,9 +12,10 @@ from neve.model.merging import MERGED
 from neve.model.names import CATALOG, DEFAULT_NAMESPACE, Namespace, TableName, quote, split_name
 from neve.plan.moments import parse_time
 from neve.plan.ranges import keys_of
-from neve.plan.tables import refuse_dynamic
+from neve.plan.tables import refuse_dynamic, refuse_with_dependants
 from neve.services.context import Context
 from neve.services.directory_tables.tables import find
+from neve.services.look import dependants_of
 from neve.services.readers import hold
 from neve.services.registry import is_directory
 from neve.services.runs import recorded
@@ -72,6 +73,7 @@ def run_sql(
         raise InvalidInput("a statement that writes cannot be run as of an earlier time")
     for statement in writing:
         refuse_dynamic_targets(context, spark, statement.placed, namespace)
+        _refuse_removal(context, spark, statement.placed, namespace)
     texts = [statement.placed if as_of is None else _placed_as_of(statement, as_of) for statement in statements]
     use_namespace(spark, namespace)
     try:
@@ -147,6 +149,7 @@ def _run(
     from neve.engine.statements import current_namespace
 
     refuse_dynamic_targets(context, spark, text, current_namespace(spark))
+    _refuse_removal(context, spark, text, current_namespace(spark))
     with recorded(context, "sql", None, plan={"sql": statement.text}) as progress:
         progress.details["sql"] = statement.text
         return run(spark, text, parameters)
@@ -164,6 +167,14 @@ def refuse_dynamic_targets(context: Context, spark: SparkSession, text: str, nam
                 verb="write to",
                 instead="write to what it reads; ALTER or CREATE OR REPLACE DYNAMIC TABLE changes how it is declared",
             )
+
+
+def _refuse_removal(context: Context, spark: SparkSession, text: str, namespace: Namespace) -> None:
+    """Keeps a name while dynamic tables read it, as `neve table delete` and `rename` do."""
+    from neve.engine.statements import removal
+
+    if (found := removal(spark, text)) is not None and (name := named(found[1], namespace)) is not None:
+        refuse_with_dependants(name, dependants_of(context, name), verb=found[0])
 
 
 def named(parts: tuple[str, ...], namespace: Namespace) -> TableName | None:

@@ -133,7 +133,7 @@ def upsert_rows(
 
             frame, ordered = stack.enter_context(as_frame(session, new_data))
             given = [column for column in frame.columns if column != ORDER]
-            hint = f"add them: {neve('table', 'alter', name.short, '--add', 'NAME:TYPE')}"
+            hint = f"add them: {neve('table', 'alter', name.short, '--add', 'NAME TYPE')}"
             columns = upsert_columns(
                 given, _names(facts), where=str(name), key_cols=key_cols, update_cols=update_cols, hint=hint
             )

@@ -15,23 +15,16 @@ from neve.model.types import IcebergJson, Primitive, from_iceberg
 _IN_SPARK = {"uuid": "string"}
 
 
-def compare_sql(
+def sides_sql(
     table: TableName,
     columns: Sequence[Column],
     *,
     old: tuple[int, Sequence[Column]] | None,
     new: tuple[int, Sequence[Column]],
 ) -> str:
-    """The net changes between two snapshots, each given with the schema that time travel shows it in."""
+    """The rows of two snapshots with their weights, each given with the schema that time travel shows it in."""
     came = _side(table, columns, *new, weight=1)
-    if old is None:
-        return came
-    went = _side(table, columns, *old, weight=-1)
-    names = "".join(f"{quote(column.name)}, " for column in columns)
-    grouped = f" GROUP BY {names[:-2]}" if columns else ""
-    total = f"sum({quote(WEIGHT)})"
-    both = f"({came} UNION ALL {went})"
-    return f"SELECT {names}{total} AS {quote(WEIGHT)} FROM {both}{grouped} HAVING {total} <> 0"  # noqa: S608 - quoted
+    return came if old is None else f"{came} UNION ALL {_side(table, columns, *old, weight=-1)}"
 
 
 def nothing_sql(columns: Sequence[Column]) -> str:

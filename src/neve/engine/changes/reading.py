@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from neve.engine.changes.staged import StagedFiles
 from neve.engine.errors import translated
+from neve.engine.netting import netted
 from neve.model.changes import WEIGHT, ChangePlan, Column, Lineage, MeasuredChanges
-from neve.model.names import quote
-from neve.sql.changes import compare_sql, nothing_sql, weighted
+from neve.sql.changes import nothing_sql, sides_sql, weighted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,11 +35,8 @@ def read_staged(staged: StagedFiles, changes: MeasuredChanges) -> DataFrame:
 
 
 def _netted(rows: DataFrame, columns: Sequence[Column]) -> DataFrame:
-    """Equal rows add up; those that come to nothing go."""
-    from pyspark.sql import functions as f
-
-    names = [quote(column.name) for column in columns]
-    return rows.groupBy(*names).agg(f.sum(WEIGHT).alias(WEIGHT)).where(f"{quote(WEIGHT)} <> 0")
+    """Equal rows add up; those that come to nothing go. A query may show in which order a map has its entries."""
+    return netted(rows, [column.name for column in columns], WEIGHT, in_order=True)
 
 
 def read_compared(spark: SparkSession, plan: ChangePlan, lineage: Lineage) -> DataFrame:
@@ -52,7 +49,8 @@ def read_compared(spark: SparkSession, plan: ChangePlan, lineage: Lineage) -> Da
         return read_nothing(spark, plan)
     old = None if plan.since is None else side(plan.since)
     with translated():
-        return spark.sql(compare_sql(plan.table, plan.columns, old=old, new=side(plan.until)))
+        rows = spark.sql(sides_sql(plan.table, plan.columns, old=old, new=side(plan.until)))
+        return rows if old is None else _netted(rows, plan.columns)
 
 
 def read_nothing(spark: SparkSession, plan: ChangePlan) -> DataFrame:

@@ -101,14 +101,16 @@ def pin(context: Context, names: set[TableName]) -> Pins:
 def frontier_of(facts: TableFacts) -> Frontier | None:
     """What the table's rows are the result of; None before its first refresh, and when somebody else wrote since.
 
-    A commit of metadata may have moved it on without a row changed: it counts while it speaks of the current snapshot.
-    A rewrite of files changes no row.
+    A commit of metadata may have moved it on without a row changed: it counts while the rows are those of the snapshot
+    that it speaks of. A rewrite of files changes no row.
     """
     text = facts.properties.get(FRONTIER)
     told = None if text is None else Frontier.model_validate_json(text)
     if told is not None and told.snapshot == facts.current_snapshot_id:
         return told
     for snapshot in facts.ancestors():
+        if told is not None and told.snapshot == snapshot.id:
+            return told
         if FRONTIER in snapshot.summary:
             return Frontier.model_validate_json(snapshot.summary[FRONTIER])
         if snapshot.operation != "replace":

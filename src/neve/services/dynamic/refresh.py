@@ -42,7 +42,7 @@ def complete(context: Context, refresh: Refresh) -> RefreshReceipt:
         ):
             done = carry_out(context, refresh, run)
             run.details = plan | _details(done)
-            if refresh.base is not None:
+            if refresh.base is not None and run.snapshot_after not in (None, refresh.base):
                 run.undo = neve("table", "rollback", refresh.table.short, "--to", str(refresh.base))
     finally:
         for change in refresh.changes.values():

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from neve.engine.refresh import compare, count, examples, held, provide
 from neve.errors import InvalidInput
+from neve.model.commands import neve
 from neve.model.names import TableName
 from neve.model.refresh import Difference, DifferingRow
 from neve.plan.graph import choose, waves
@@ -32,7 +33,7 @@ def verify_tables(context: Context, selectors: Sequence[str] = (), *, shown: int
     order = [name for wave in waves(graph) for name in wave if name in chosen]
     for name in order:
         if frontier_of(context.catalog.facts(name)) is None:
-            raise InvalidInput(f"{name} was never refreshed", hint=f"neve dynamic refresh {name.short}")
+            raise InvalidInput(f"{name} was never refreshed", hint=neve("dynamic", "refresh", name.short))
     return [_verify(context, definitions[name], shown=shown) for name in order]
 
 

@@ -13,7 +13,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from neve.errors import InvalidQuery
 from neve.model.delta import QueryReason
 from neve.model.names import TableName
-from neve.model.types import MapOf, Type
+from neve.model.types import Type, holds_map
 from neve.sql.delta.binding.context import Context, NoRule, Schema
 from neve.sql.delta.binding.functions import check_functions
 from neve.sql.delta.binding.queries import Binder, Bound
@@ -134,8 +134,8 @@ def _analysed(query: str, tree: exp.Expr, bound: Bound, context: Context, float_
     shape = shape_of(root, fields, context, float_sums)
     check_certainty(shape, context)
     for name, column in fields:
-        if isinstance(column.type, MapOf):
-            context.refuse("map_column", f"column {name} is a map, and maps cannot be compared", None)
+        if holds_map(column.type):
+            context.refuse("map_column", f"column {name} is a map or holds one, and maps cannot be compared", None)
     columns = tuple(OutputColumn(name, c.type, name.startswith(HIDDEN)) for name, c in shape.fields)
     reasons = tuple(context.reasons)
     if reasons:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
-from neve.model.types import MapOf
+from neve.model.types import holds_map
 from neve.sql.delta.binding.context import Context
 from neve.sql.delta.clock import is_timed
 from neve.sql.delta.columns import Column
@@ -39,8 +39,10 @@ def check_certainty(shape: Shape, context: Context) -> None:
             if id(operator) not in above:
                 _check(what, expression, context)
         for column in _compared(operator):
-            if isinstance(column.type, MapOf):
-                context.refuse("map_key", f"{column.name} is a map, and maps cannot be compared or grouped", None)
+            if holds_map(column.type):
+                context.refuse(
+                    "map_key", f"{column.name} is a map or holds one, and maps cannot be compared or grouped", None
+                )
     if shape.road == "exact" and not shape.apply.keys:
         context.refuse("uncertain_value", "no column of the result is the same in every evaluation", None)
 

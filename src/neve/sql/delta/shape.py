@@ -13,7 +13,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from neve.model.types import MapOf
+from neve.model.types import holds_map
 from neve.sql.delta.binding.context import Context
 from neve.sql.delta.columns import HIDDEN, Column, conjuncts
 from neve.sql.delta.operators import Operator
@@ -75,7 +75,7 @@ def shape_of(root: Operator, fields: Fields, context: Context, float_sums: Float
 
 
 def _sure(column: Column) -> bool:
-    return column.exact and not isinstance(column.type, MapOf)
+    return column.exact and not holds_map(column.type)
 
 
 def _unwrapped(root: Operator) -> tuple[tuple[Project | Filter, ...], Operator]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from neve.model.types import MapOf
+from neve.model.types import holds_map
 from neve.sql.delta.columns import Column, names_in
 from neve.sql.delta.operators import Keys, Operator, Version
 from neve.sql.delta.script import Script
@@ -80,4 +80,4 @@ def with_ties_broken(call: exp.Window, columns: tuple[Column, ...]) -> exp.Windo
 
 def tie_breaks(columns: tuple[Column, ...]) -> list[exp.Expr]:
     """Every column that has an order, as a key to sort by."""
-    return [exp.Ordered(this=c.ref, nulls_first=True) for c in columns if not isinstance(c.type, MapOf)]
+    return [exp.Ordered(this=c.ref, nulls_first=True) for c in columns if not holds_map(c.type)]
