@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from neve.engine.errors import translated
 from neve.engine.loose import write_loose
 from neve.engine.reading import (
     SOURCE_FILE,
-    SOURCE_LINE,
     SourceColumns,
     csv_options,
     exactly,
@@ -21,7 +20,7 @@ from neve.engine.reading import (
     read_rows,
     source_columns,
 )
-from neve.engine.rejects import NOWHERE, REJECTED, broken, by_rule, carrier_of, pack, raw_text, unpack
+from neve.engine.rejects import NOWHERE, REJECTED, broken, by_rule, carrier_of, pack, unpack
 from neve.engine.staging import Branch, load_iceberg
 from neve.model.dataset import CORRUPT, SourceFormat, is_own_name
 from neve.model.ingest import INGEST_DATE, SUMMARY, IngestPlan, SourceFile
@@ -162,7 +161,7 @@ def screen(spark: SparkSession, work: Work) -> Screened:
 
     seen = Observation()
     rejected = f.col(REJECTED)
-    counted = _cleaned(spark, _raw_rows(spark, work), work.cleaning).observe(
+    counted = cleaned(spark, raw_rows(spark, work), work.cleaning).observe(
         seen,
         f.count(f.lit(1)).alias("rows"),
         f.count(rejected).alias("rejected"),
@@ -170,16 +169,6 @@ def screen(spark: SparkSession, work: Work) -> Screened:
         *by_rule(work.rules, rejected),
     )
     return Screened(counted.where(rejected.isNull()), seen, work)
-
-
-def count_rules(work: Work, tally: Tally) -> Mapping[str, int]:
-    """How many rows broke each rule, where they have not been kept yet."""
-    if isinstance(tally.rejected, frozenset):
-        return tally.rejected_by_rule
-    from pyspark.sql import functions as f
-
-    with translated():
-        return broken(work.rules, tally.rejected.agg(*by_rule(work.rules, f.col("rules"))).collect()[0].asDict())
 
 
 def _files_where(condition: Column) -> Column:
@@ -232,7 +221,7 @@ def stage(
 
 def packed_rows(spark: SparkSession, work: Work, carrier: str) -> DataFrame:
     """Every row cleaned and judged, to be written under `file_by_file`."""
-    judged = _cleaned(spark, _raw_rows(spark, work, with_lines=True), work.cleaning)
+    judged = cleaned(spark, raw_rows(spark, work, with_lines=True), work.cleaning)
     return pack(judged, work.columns, carrier, work.files)
 
 
@@ -288,63 +277,15 @@ def _read_loose(spark: SparkSession, files: Sequence[Any]) -> DataFrame:
     return spark.read.format(files[0].format().toString().lower()).load(exactly(file.location() for file in files))
 
 
-def write_rejected(
-    spark: SparkSession, branch: Branch, work: Work, tally: Tally, *, run_id: str, summary: Mapping[str, str]
-) -> Tally:
-    """Keeps every rejected row with its run, file, line, broken rules and raw text; the tally with their numbers.
-
-    Clean files are not read again.
-    """
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as f
-
-    with translated(), file_by_file(spark):
-        found = _reread(spark, work, tally.rejected) if isinstance(tally.rejected, frozenset) else tally.rejected
-        seen = Observation()
-        counted = found.observe(seen, *by_rule(work.rules, f.col("rules")))
-        kept = counted.select(f.lit(run_id).alias("run_id"), "*")
-        writer = kept.coalesce(spark.sparkContext.defaultParallelism).writeTo(branch.sql)
-        for key, value in summary.items():
-            writer = writer.option(f"snapshot-property.{key}", value)
-        writer.append()
-        by_date = _count_rejected(spark, branch, work, tally, run_id)
-        return replace(tally, rejected_by_rule=broken(work.rules, seen.get), rejected_by_date=by_date)
-
-
-def _count_rejected(spark: SparkSession, branch: Branch, work: Work, tally: Tally, run_id: str) -> dict[date, int]:
-    from pyspark.sql import functions as f
-
-    if len(days := set(work.files.values())) == 1:
-        return {days.pop(): tally.rows_rejected}
-    own = spark.table(branch.sql).where(f.col("run_id") == run_id)
-    return {row[0]: row[1] for row in own.groupBy("ingest_date").count().collect()}
-
-
-def _reread(spark: SparkSession, work: Work, paths: Collection[str]) -> DataFrame:
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as f
-
-    unclean = {file: day for file, day in work.files.items() if file.path in paths}
-    raw = _raw_rows(spark, replace(work, files=unclean), with_lines=True)
-    # Counting parts judging from filtering, which would else judge each row once for every rule it could break.
-    judged = _cleaned(spark, raw, work.cleaning).observe(Observation(), f.count(f.lit(1)).alias("rows"))
-    return judged.where(f.col(REJECTED).isNotNull()).select(
-        f.col(INGEST_DATE).alias("ingest_date"),
-        f.col(SOURCE_FILE).alias("source_file"),
-        f.col(SOURCE_LINE).alias("source_line"),
-        f.col(REJECTED).alias("rules"),
-        raw_text().alias("raw"),
-    )
-
-
-def _raw_rows(spark: SparkSession, work: Work, *, with_lines: bool = False) -> DataFrame:
+def raw_rows(spark: SparkSession, work: Work, *, with_lines: bool = False) -> DataFrame:
+    """The rows as the files have them."""
     from pyspark.sql import functions as f
 
     rows = read_rows(spark, work.files, work.source, json_types=work.json_types, with_lines=with_lines)
     return rows.withColumns({name: f.expr(sql) for name, sql in work.reshaped.items()}) if work.reshaped else rows
 
 
-def _cleaned(spark: SparkSession, raw: DataFrame, cleaning: Cleaning) -> DataFrame:
+def cleaned(spark: SparkSession, raw: DataFrame, cleaning: Cleaning) -> DataFrame:
     """Every row, judged; of a line that is no row, what could be read of it is left out."""
     from pyspark.sql import functions as f
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from neve.engine.ingest import Tally, Work, count_rules
+from neve.engine.ingest import Tally, Work
+from neve.engine.keeping import count_rules
 from neve.errors import CheckFailed, InvalidInput
 from neve.model.dataset import Dataset
 from neve.model.ingest import DatePlan, DateRow, Delivery, FindingRow, IngestPlan, IngestReceipt, SourceFile

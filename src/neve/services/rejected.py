@@ -30,7 +30,7 @@ def keeping_rejected(context: Context, table: TableName, run_id: str) -> Iterato
         seen = []
 
         def keep(spark: SparkSession, work: Work, tally: Tally) -> Tally:
-            from neve.engine.ingest import write_rejected
+            from neve.engine.keeping import write_rejected
             from neve.services.columns import make_rejected_table
 
             if not tally.rows_rejected:
