@@ -281,6 +281,36 @@ def test_a_statement_is_judged_with_places_of_its_own(shop: Lake) -> None:
         )
 
 
+def test_a_file_of_statements_is_judged_as_it_would_be_made(shop: Lake, cli: Cli, tmp_path: Path) -> None:
+    """Each may read the tables of those before it, which are not there."""
+    lag = "TARGET_LAG = '1 hour' AS"
+    first = f"CREATE DYNAMIC TABLE days {lag} SELECT day, count(*) AS orders FROM orders GROUP BY day;"
+    second = f"CREATE DYNAMIC TABLE busy {lag} SELECT day FROM days WHERE {{column}} > 2"
+    found = shop.dynamic.validate(first + second.format(column="orders"))
+    assert [(step.operator, step.rule) for step in found.inputs] == [
+        ("default.days", "incremental"),
+        ("default.busy", "incremental"),
+    ]
+    with pytest.raises(ColumnNotFound, match="ordres") as missing:
+        shop.dynamic.validate(f"{first}\n{second.format(column='ordres')}")
+    assert "orders" in (missing.value.hint or "")
+    with pytest.raises(TableNotFound, match="days"):
+        shop.dynamic.validate(f"{second.format(column='orders')};\n{first}")
+    file = tmp_path / "tables.sql"
+    file.write_text(first + second.format(column="orders"))
+    told = cli("dynamic", "validate", "-f", str(file)).out.splitlines()
+    assert told[0] == "2 dynamic tables: one by one (each may read those before it)"
+    assert "  default.busy: incremental (reads default.days)" in told
+    assert not {"days", "busy"} & {row.table for row in shop.dynamic.list()}
+
+
+def test_types_that_only_a_run_tells_are_asked_for(shop: Lake) -> None:
+    lag = "TARGET_LAG = '1 hour' AS"
+    unsure = f"CREATE DYNAMIC TABLE parts {lag} SELECT from_json(day, 'a int') AS part FROM orders;"
+    with pytest.raises(InvalidInput, match=r"default\.next reads .*: default\.parts"):
+        shop.dynamic.validate(f"{unsure} CREATE DYNAMIC TABLE next {lag} SELECT part FROM parts")
+
+
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [

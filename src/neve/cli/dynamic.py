@@ -20,7 +20,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="A dynamic table.")]
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="NAME…", help="t; +t with what it needs; t+ with what needs it.")
 ]
-File = Annotated[Path, typer.Option("-f", "--file", help="A file with one CREATE DYNAMIC TABLE statement.")]
+File = Annotated[Path, typer.Option("-f", "--file", help="A file with CREATE DYNAMIC TABLE statements.")]
 
 
 def _emit(answer: object, *, empty: str = "nothing to show", next_step: str | None = None) -> None:
@@ -30,9 +30,7 @@ def _emit(answer: object, *, empty: str = "nothing to show", next_step: str | No
 
 
 @app.command("create", cls=Command)
-def create(
-    file: Annotated[Path, typer.Option("-f", "--file", help="A file with CREATE DYNAMIC TABLE statements.")],
-) -> None:
+def create(file: File) -> None:
     """Make dynamic tables and fill them."""
     receipts = open_lake(create=True).dynamic.create(read_text(file) or "")
     _emit(receipts, next_step=neve("dynamic", "refresh", receipts[0].table))
@@ -40,7 +38,7 @@ def create(
 
 @app.command("validate", cls=Command)
 def validate(file: File) -> None:
-    """Check a statement without running it: names, columns, and how the table would follow changes."""
+    """Check statements without running them: names, columns, and how the tables would follow changes."""
     _emit(open_lake().dynamic.validate(read_text(file) or ""))
 
 

@@ -40,11 +40,10 @@ class DynamicTables:
         return [receipt for asked in _declarations(sql) for receipt in create_dynamic(self._context, asked)]
 
     def validate(self, sql: str) -> Step:
-        """How a declared table would follow changes; raises what is wrong with it. Nothing is run."""
-        from neve.services.dynamic.validation import validate
-        from neve.sql.delta import explain
+        """How declared tables would follow changes; raises what is wrong with them. Nothing is run."""
+        from neve.services.dynamic.validation import validate_script
 
-        return explain(validate(self._context, _declaration(sql)))
+        return validate_script(self._context, _declarations(sql))
 
     def list(self) -> builtins.list[DynamicRow]:
         """Every dynamic table: how fresh it is, how it is refreshed, and how that went last."""

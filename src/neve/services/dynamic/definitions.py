@@ -129,9 +129,11 @@ def definitions_in(tables: Iterable[TableFacts]) -> dict[TableName, Definition]:
     return {definition.name: definition for definition in found if definition is not None}
 
 
-def understand(context: Context, query: str, options: DynamicOptions) -> Analysis:
-    """The query over the lake's tables."""
-    return _analysed(query, {facts.name: facts.columns for facts in all_facts(context)}, options)
+def understand(
+    context: Context, query: str, options: DynamicOptions, *, beside: Mapping[TableName, Schema]
+) -> Analysis:
+    """The query over the lake's tables, and others beside them."""
+    return _analysed(query, {facts.name: facts.columns for facts in all_facts(context)} | dict(beside), options)
 
 
 def understand_again(

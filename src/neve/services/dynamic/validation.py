@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from neve.engine.refresh import provide
-from neve.errors import AlreadyExists, InvalidInput, InvalidQuery, NeveError, Refused
+from neve.errors import AlreadyExists, InvalidInput, InvalidQuery, NeveError, Refused, TableNotFound
+from neve.model.delta import Step
 from neve.model.dynamic import CreateDynamic, DynamicOptions
 from neve.model.names import TableName
 from neve.model.specs import check_transform, find_column
@@ -24,12 +26,53 @@ from neve.services.dynamic.definitions import (
 )
 from neve.services.registry import is_directory, is_taken
 from neve.sql.columns import parse_type
-from neve.sql.delta import Analysis, Version, full
+from neve.sql.delta import Analysis, Schema, Version, explain, full
 from neve.sql.freezing import check_predicate
 
 
-def validate(context: Context, asked: CreateDynamic) -> Analysis:
-    """Understands the query without running it, and refuses what the options do not allow.
+def validate_script(context: Context, script: Sequence[CreateDynamic]) -> Step:
+    """How each declared table would follow changes; of several, each may read those before it.
+
+    Raises:
+        InvalidInput: a table reads one of them whose types only a run tells. Otherwise as `validate`.
+    """
+    if len(script) == 1:
+        return explain(validate(context, script[0]))
+    made: dict[TableName, Analysis] = {}
+    for asked in script:
+        unsure = [str(name) for name, analysis in made.items() if _schema(analysis) is None]
+        try:
+            made[asked.name] = validate(context, asked, beside=made)
+        except TableNotFound as exc:
+            if not any(name in exc.message for name in unsure):
+                raise
+            raise InvalidInput(
+                f"{asked.name} reads a table of this file whose types are known when it is made: {', '.join(unsure)}",
+                hint="create that one first, and leave it out here",
+            ) from exc
+    steps = tuple(_told(name, analysis) for name, analysis in made.items())
+    return Step(
+        operator=f"{len(made)} dynamic tables", rule="one by one", detail="each may read those before it", inputs=steps
+    )
+
+
+def _told(name: TableName, analysis: Analysis) -> Step:
+    read = ", ".join(map(str, _sources(analysis)))
+    rule = "incremental" if analysis.incremental else "full"
+    return Step(operator=str(name), rule=rule, detail=f"reads {read}", inputs=(explain(analysis),))
+
+
+def _schema(analysis: Analysis) -> Schema | None:
+    """The columns that others see, where their types are certain."""
+    shown = [column for column in analysis.columns if not column.hidden]
+    fields = tuple(Field(column.name, column.type) for column in shown if column.type is not None)
+    return fields if fields and len(fields) == len(shown) else None
+
+
+def validate(
+    context: Context, asked: CreateDynamic, *, beside: Mapping[TableName, Analysis] = MappingProxyType({})
+) -> Analysis:
+    """Understands the query without running it, and refuses what the options do not allow. It may read those `beside`.
 
     Raises:
         InvalidQuery, TableNotFound, ColumnNotFound: what is wrong, with its place in the statement.
@@ -41,8 +84,9 @@ def validate(context: Context, asked: CreateDynamic) -> Analysis:
         raise InvalidInput("OR REPLACE and IF NOT EXISTS contradict each other", hint="write one of them")
     if not asked.if_not_exists and is_taken(context, asked.name):
         need_dynamic(context, asked.name)
-    analysis = understand(context, asked.placed, asked.options)
-    if any(TableName.parse(source.name) == asked.name for source in analysis.sources):
+    schemas = {name: schema for name, analysis in beside.items() if (schema := _schema(analysis)) is not None}
+    analysis = understand(context, asked.placed, asked.options, beside=schemas)
+    if asked.name in _sources(analysis):
         raise InvalidQuery(f"these dynamic tables go round in a circle: {asked.name} → {asked.name}")
     if not analysis.sources:
         raise InvalidQuery("the query reads no table", hint="a plain table does: neve table create")
@@ -50,7 +94,7 @@ def validate(context: Context, asked: CreateDynamic) -> Analysis:
     if analysis.columns:
         _check_layout(asked.options, analysis)
         comments_of(asked, [column.name for column in analysis.columns if not column.hidden])
-    definition_from(context, asked, analysis)
+    _refuse_circle(context, {**beside, asked.name: analysis})
     return analysis
 
 
@@ -89,9 +133,9 @@ def _check_layout(options: DynamicOptions, analysis: Analysis) -> None:
 
 
 def definition_from(context: Context, asked: CreateDynamic, analysis: Analysis) -> Definition:
-    """The definition that a statement asks for; a circle is told with its path."""
-    sources = tuple(TableName.parse(source.name) for source in analysis.sources)
-    definition = Definition(
+    """The definition that a statement asks for."""
+    sources = _sources(analysis)
+    return Definition(
         name=asked.name,
         query=asked.query,
         options=asked.options,
@@ -100,8 +144,16 @@ def definition_from(context: Context, asked: CreateDynamic, analysis: Analysis) 
         line=asked.line,
         column=asked.column,
     )
-    waves({name: known.sources for name, known in all_definitions(context).items()} | {asked.name: definition.sources})
-    return definition
+
+
+def _refuse_circle(context: Context, new: Mapping[TableName, Analysis]) -> None:
+    """Raises InvalidInput, with the path, where tables would go round in a circle."""
+    known = {name: definition.sources for name, definition in all_definitions(context).items()}
+    waves(known | {name: _sources(analysis) for name, analysis in new.items()})
+
+
+def _sources(analysis: Analysis) -> tuple[TableName, ...]:
+    return tuple(TableName.parse(source.name) for source in analysis.sources)
 
 
 def stored_columns(
