@@ -306,6 +306,23 @@ def test_texts_of_windows_decide_columns_and_keep_their_letters(
     assert [tuple(row) for row in found] == [(1, "5 €"), (2, "“é”")]
 
 
+def test_first_files_of_several_kinds_decide_together(spark_lake: Lake, namespace: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,n,day\n1,2,2024-01-30\n")
+    (tmp_path / "b.tsv").write_text("n\tid\tmore\n0.5\t2\tx,y\n")
+    (tmp_path / "c.jsonl").write_text('{"id": 3, "day": "soon"}\n')
+    (tmp_path / "t.yaml").write_text(f"name: {namespace}.t\nstorage: {{format: iceberg}}\n")
+    spark_lake.tables.create(str(tmp_path / "t.yaml"))
+    table = spark_lake.table(str(tmp_path / "t.yaml"))
+    receipt = table.ingest(*(tmp_path / name for name in ("a.csv", "b.tsv", "c.jsonl")), date="2024-01-30")
+    assert (receipt.rows_ingested, receipt.rows_rejected) == (3, 0)
+    found = spark_lake.sql(f"SELECT id, n, day, more FROM {table.name.sql} ORDER BY id").collect()
+    assert [tuple(row) for row in found] == [
+        (1, 2.0, "2024-01-30", None),
+        (2, 0.5, None, "x,y"),
+        (3, None, "soon", None),
+    ]
+
+
 def test_commas_and_tabs_in_one_load(spark_lake: Lake, namespace: str, tmp_path: Path) -> None:
     """Files of the same header are not read alike for that: else the rows of one kind were all malformed."""
     (tmp_path / "a.csv").write_text("id,name\n1,x\ty\n")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from neve.engine.reading import (
     csv_options,
     exactly,
     file_by_file,
+    groups,
     model_type,
     read_rows,
     source_columns,
@@ -27,7 +28,7 @@ from neve.model.ingest import INGEST_DATE, SUMMARY, IngestPlan, SourceFile
 from neve.model.layout import SortField
 from neve.model.names import TableName, quote
 from neve.model.ranges import RANGE
-from neve.model.types import Field, Type
+from neve.model.types import Field, Primitive, Type
 from neve.sql.dates import count_dates, delete_dates, select_dates
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from neve.sql.cleaning import Cleaning, Validation
 
 MALFORMED = "malformed"
+_NUMBERS = ("int", "long", "double")
+"""As Spark infers them, each with room for those before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +91,35 @@ class Work:
         return (*self.cleaning.rules, MALFORMED)
 
 
-def infer_columns(spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat) -> list[Field]:
-    """The files' columns and their types, for the first ingest into a table that has none."""
+def infer_columns(spark: SparkSession, files: Collection[SourceFile], source: SourceFormat) -> list[Field]:
+    """The files' columns and their types, for the first ingest into a table that has none.
+
+    Files of another format, header or delimiter are asked by themselves; where they disagree, the wider type counts.
+    """
+    found: dict[str, Field] = {}
     with translated():
-        paths = [file.path for file in files]
-        reader = spark.read.format(files[0].format).option("mergeSchema", "true")
-        if files[0].format == "csv":
-            reader = reader.options(inferSchema=True, **csv_options(paths[0], source))
-        fields = reader.load(exactly(paths)).schema.fields
-        return [Field(field.name, model_type(field.dataType)) for field in fields]
+        for members in groups(files, source).values():
+            for column in _inferred(spark, members, source):
+                known = found.setdefault(column.name.casefold(), column)
+                found[column.name.casefold()] = replace(known, type=_wider(known.type, column.type))
+    return list(found.values())
+
+
+def _inferred(spark: SparkSession, files: Sequence[SourceFile], source: SourceFormat) -> Iterator[Field]:
+    reader = spark.read.format(files[0].format).option("mergeSchema", "true")
+    if files[0].format == "csv":
+        reader = reader.options(inferSchema=True, **csv_options(files[0].path, source))
+    for column in reader.load(exactly(file.path for file in files)).schema.fields:
+        yield Field(column.name, model_type(column.dataType))
+
+
+def _wider(one: Type, other: Type) -> Type:
+    """A type for the values of both: of numbers the larger, else text; nested ones are left to the load to compare."""
+    if one == other or not (isinstance(one, Primitive) and isinstance(other, Primitive)):
+        return one
+    if one.name in _NUMBERS and other.name in _NUMBERS:
+        return max(one, other, key=lambda kind: _NUMBERS.index(kind.name))
+    return Primitive("string")
 
 
 def columns_of(spark: SparkSession, files: Collection[SourceFile], source: SourceFormat) -> SourceColumns:

@@ -45,7 +45,7 @@ class SourceColumns:
 def source_columns(spark: SparkSession, files: Collection[SourceFile], source: SourceFormat) -> SourceColumns:
     found: dict[str, Type | None] = {}
     typed: dict[str, set[Primitive | None]] = defaultdict(set)
-    for members in _groups(files, source).values():
+    for members in groups(files, source).values():
         if members[0].header is not None:
             columns: dict[str, Type | None] = dict.fromkeys(members[0].header)
             types: dict[str, Primitive | None] = dict.fromkeys(members[0].header)
@@ -80,19 +80,20 @@ def read_rows(
             {file: files[file] for file in members},
             with_lines=with_lines,
         )
-        for members in _groups(files, source).values()
+        for members in groups(files, source).values()
     ]
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
 
-def _groups(
+def groups(
     files: Iterable[SourceFile], source: SourceFormat
 ) -> dict[tuple[str, tuple[str, ...] | None, str | None], list[SourceFile]]:
-    groups: dict[tuple[str, tuple[str, ...] | None, str | None], list[SourceFile]] = defaultdict(list)
+    """Files that Spark can read together: of one format, and csv files of one header and delimiter."""
+    found: dict[tuple[str, tuple[str, ...] | None, str | None], list[SourceFile]] = defaultdict(list)
     for file in files:
         delimiter = source.delimiter_of(file.path) if file.format == "csv" else None
-        groups[file.format, file.header, delimiter].append(file)
-    return groups
+        found[file.format, file.header, delimiter].append(file)
+    return found
 
 
 def _scan_by_date(

@@ -261,7 +261,7 @@ def _placing(keys: Keys, order: tuple[SortField, ...]) -> Placing:
 
 
 def _inferred(context: Context, files: Mapping[SourceFile, date], source: object) -> list[Field]:
-    found = infer_columns(context.session.spark, list(files), source)  # type: ignore[arg-type]
+    found = infer_columns(context.session.spark, files, source)  # type: ignore[arg-type]
     return [column for column in found if not column.name.startswith("_")]
 
 
