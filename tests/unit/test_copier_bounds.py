@@ -29,7 +29,7 @@ SEEDS = int(os.environ.get("NEVE_FUZZ_COPIER", "25"))
 class FarTarget(LocalTarget):
     """Leaves a hole of 5 GB behind the first bytes: what comes next lies where 32 bits do not reach."""
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         super().write(data)
         if self.position == len(MAGIC):
             self.flush()

@@ -167,7 +167,7 @@ def test_a_source_that_shrinks_fails_and_leaves_nothing(tmp_path: Path) -> None:
     (file,) = write_all(tmp_path, [table], use_dictionary=False, compression="none")
 
     class Shrinking(LocalTarget):
-        def write(self, data: bytes) -> None:
+        def write(self, data: bytes | memoryview) -> None:
             with file.open("r+b") as shrunk:
                 shrunk.truncate(200_000)
             super().write(data)

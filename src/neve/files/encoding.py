@@ -180,7 +180,7 @@ def _written(name: str, table: Any, encoding: Encoding, *, sample: Any = None) -
         store_decimal_as_integer=True,
         write_page_index=True,
     )
-    return MemorySource(name, sink.getvalue().to_pybytes())
+    return MemorySource(name, sink.getvalue())
 
 
 def repeating_columns(table: Any) -> list[str]:

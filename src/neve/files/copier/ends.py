@@ -45,7 +45,7 @@ class Target(Protocol):
     name: str
     position: int
 
-    def write(self, data: bytes) -> None: ...
+    def write(self, data: bytes | memoryview) -> None: ...
 
     def __enter__(self) -> Self: ...
 
@@ -148,14 +148,18 @@ class ArrowSource:
 
 
 class MemorySource:
-    """Bytes that are already here."""
+    """Bytes that are already here, in whatever holds them: Arrow's buffers too."""
 
-    def __init__(self, name: str, data: bytes) -> None:
+    def __init__(self, name: str, data: Any) -> None:
         self.name = name
-        self.size = len(data)
-        self._data = data
+        self._data = memoryview(data)
+        self.size = self._data.nbytes
 
     def read_at(self, offset: int, length: int) -> bytes:
+        return bytes(self.view_at(offset, length))
+
+    def view_at(self, offset: int, length: int) -> memoryview:
+        """As `read_at`, but nothing is copied."""
         if offset < 0 or offset + length > self.size:
             raise StorageError(f"{self.name} ended while it was read")
         return self._data[offset : offset + length]
@@ -184,19 +188,26 @@ class LocalTarget:
         except OSError as exc:
             raise StorageError(f"cannot make {self.name}: {exc.strerror}") from exc
 
-    def write(self, data: bytes) -> None:
-        self.position += len(data)
-        self._pending += data
+    def write(self, data: bytes | memoryview) -> None:
+        view = memoryview(data)
+        self.position += view.nbytes
+        if view.nbytes >= _BUFFER:
+            self.flush()
+            self._hand_over(view)
+            return
+        self._pending += view
         if len(self._pending) >= _BUFFER:
             self.flush()
 
     def flush(self) -> None:
         """Hands over what was held back, so that the kernel may write behind it."""
-        view = memoryview(self._pending)
+        pending, self._pending = self._pending, bytearray()
+        self._hand_over(memoryview(pending))
+
+    def _hand_over(self, view: memoryview) -> None:
         with translated(f"cannot write {self.name}"):
             while view:
                 view = view[os.write(self.fd, view) :]
-        self._pending = bytearray()
 
     def __enter__(self) -> Self:
         return self
@@ -232,10 +243,10 @@ class ArrowTarget:
         with translated(f"cannot make {path}"):
             self._stream = filesystem.open_output_stream(path)
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         with translated(f"cannot write {self.name}"):
             self._stream.write(data)
-        self.position += len(data)
+        self.position += memoryview(data).nbytes
 
     def __enter__(self) -> Self:
         return self

@@ -92,7 +92,7 @@ class ExtraColumn:
             write_page_index=page_index,
             max_rows_per_page=_PAGE_ROWS,
         )
-        source = MemorySource(f"column {self.name}", sink.getvalue().to_pybytes())
+        source = MemorySource(f"column {self.name}", sink.getvalue())
         return source, read_footer(source)
 
 

@@ -144,7 +144,7 @@ class _Reader:
         self.at = at
 
     def struct(self, nest: Nest, depth: int) -> Struct:
-        """Numbers of one byte are read in place: most are, and a call would cost more than all the rest."""
+        """Numbers and texts are read in place: most fields are such, and a call would cost more than all the rest."""
         struct, data, at, field = Struct(), self.data, self.at, 0
         while head := data[at]:
             kind, self.at = head & 15, at + 1
@@ -152,9 +152,20 @@ class _Reader:
             if field in struct:
                 raise Malformed(f"field {field} comes twice")
             at = self.at
-            if kind in _INTEGERS and (byte := data[at]) < 128:
-                struct[field] = (kind, (byte >> 1) ^ -(byte & 1))
-                at += 1
+            if kind in _INTEGERS or kind == BINARY:
+                value = data[at]
+                if value > 127:
+                    value = self._varint()
+                    at = self.at
+                else:
+                    at += 1
+                if kind == BINARY:
+                    if at + value > len(data):
+                        raise IndexError
+                    struct[field] = (kind, data[at : at + value])
+                    at += value
+                else:
+                    struct[field] = (kind, (value >> 1) ^ -(value & 1))
             else:
                 struct[field] = (kind, self._value(kind, nest.get(field), depth))
                 at = self.at
@@ -167,16 +178,19 @@ class _Reader:
         return value
 
     def _varint(self) -> int:
-        value = self._byte()
-        if value < 128:
-            return value
-        value &= 127
-        for shift in range(7, _LONGEST_VARINT, 7):
-            byte = self._byte()
+        data, at, value = self.data, self.at, 0
+        for shift in range(0, _LONGEST_VARINT, 7):
+            byte = data[at]
+            at += 1
             value |= (byte & 127) << shift
-            if byte < 128 and value < _TOO_LARGE:
-                return value
-        raise Malformed("a number is too large")
+            if byte < 128:
+                break
+        else:
+            raise Malformed("a number is too large")
+        if value >= _TOO_LARGE:
+            raise Malformed("a number is too large")
+        self.at = at
+        return value
 
     def _integer(self) -> int:
         value = self._varint()

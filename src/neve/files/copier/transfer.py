@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 from neve.errors import StorageError
-from neve.files.copier.ends import LocalSource, LocalTarget, Source, Target, translated
+from neve.files.copier.ends import LocalSource, LocalTarget, MemorySource, Source, Target, translated
 
 _PIECE = 4 << 20
 _AHEAD = 6
@@ -38,6 +38,10 @@ def move(source: Source, ranges: Iterable[Range], target: Target) -> None:
     if isinstance(source, LocalSource):
         for span in ranges:
             _move_local(source, span, target)
+        return
+    if isinstance(source, MemorySource):
+        for span in ranges:
+            target.write(source.view_at(span.start, span.end - span.start))
         return
     pieces = [piece for span in ranges for piece in _pieces(span)]
     for data in _read_ahead(source, pieces) if len(pieces) > 1 else _read(source, pieces):
