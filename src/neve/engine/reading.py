@@ -243,7 +243,9 @@ def _short_name(places: DataFrame, files: int) -> Callable[[Column], Column]:
     """What files are joined by, row by row: a number made of their address, unless two of them have the same."""
     from pyspark.sql import functions as f
 
-    numbers = {row[0] for row in places.select(f.xxhash64("url")).collect()} if files > 1 else {0}
+    if files == 1:
+        return f.xxhash64
+    numbers = {row[0] for row in places.select(f.xxhash64("url")).collect()}
     return f.xxhash64 if len(numbers) == files else lambda url: url
 
 

@@ -183,14 +183,10 @@ class _Reader:
             byte = data[at]
             at += 1
             value |= (byte & 127) << shift
-            if byte < 128:
-                break
-        else:
-            raise Malformed("a number is too large")
-        if value >= _TOO_LARGE:
-            raise Malformed("a number is too large")
-        self.at = at
-        return value
+            if byte < 128 and value < _TOO_LARGE:
+                self.at = at
+                return value
+        raise Malformed("a number is too large")
 
     def _integer(self) -> int:
         value = self._varint()

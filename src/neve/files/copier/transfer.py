@@ -1,6 +1,7 @@
-"""Moves ranges of bytes from sources to a target: inside the kernel where both are local, else in large reads ahead.
+"""Moves ranges of bytes from sources to a target: inside the kernel where both are local, as they lie where they are in
+memory already, else in large reads ahead.
 
-Neither way holds more than a few megabytes at a time, however large the range is.
+No way holds more than a few megabytes at a time, however large the range is.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -29,6 +30,8 @@ from neve.sql.columns import parse_type
 from neve.sql.delta import Analysis, Schema, Version, explain, full
 from neve.sql.freezing import check_predicate
 
+_WORD = re.compile(r"[\w.]+")
+
 
 def validate_script(context: Context, script: Sequence[CreateDynamic]) -> Step:
     """How each declared table would follow changes; of several, each may read those before it.
@@ -40,14 +43,15 @@ def validate_script(context: Context, script: Sequence[CreateDynamic]) -> Step:
         return explain(validate(context, script[0]))
     made: dict[TableName, Analysis] = {}
     for asked in script:
-        unsure = [str(name) for name, analysis in made.items() if _schema(analysis) is None]
+        unsure = {str(name) for name, analysis in made.items() if _schema(analysis) is None}
         try:
             made[asked.name] = validate(context, asked, beside=made)
         except TableNotFound as exc:
-            if not any(name in exc.message for name in unsure):
+            read = sorted(unsure.intersection(_WORD.findall(exc.message)))
+            if not read:
                 raise
             raise InvalidInput(
-                f"{asked.name} reads a table of this file whose types are known when it is made: {', '.join(unsure)}",
+                f"{asked.name} reads a table of this file whose types are known when it is made: {', '.join(read)}",
                 hint="create that one first, and leave it out here",
             ) from exc
     steps = tuple(_told(name, analysis) for name, analysis in made.items())
