@@ -304,6 +304,13 @@ def test_a_file_of_statements_is_judged_as_it_would_be_made(shop: Lake, cli: Cli
     assert not {"days", "busy"} & {row.table for row in shop.dynamic.list()}
 
 
+def test_a_file_that_makes_a_table_twice_is_refused(shop: Lake) -> None:
+    first = "CREATE DYNAMIC TABLE days TARGET_LAG = '1 hour' AS SELECT day FROM orders;"
+    with pytest.raises(AlreadyExists, match=r"makes default\.days twice"):
+        shop.dynamic.validate(first + first)
+    assert len(shop.dynamic.validate(first + first.replace("CREATE", "CREATE OR REPLACE")).inputs) == 1
+
+
 def test_types_that_only_a_run_tells_are_asked_for(shop: Lake) -> None:
     lag = "TARGET_LAG = '1 hour' AS"
     unsure = f"CREATE DYNAMIC TABLE parts {lag} SELECT from_json(day, 'a int') AS part FROM orders;"

@@ -277,6 +277,9 @@ def test_a_source_that_is_gone_fails_those_who_read_it(diamond: Lake, cli: Cli) 
     assert (said.code, states["default.alone"]) == (1, ("FAILED", "table_not_found"))
     assert states["default.top"] == ("SUCCEEDED", None)
     assert "reads default.other, which is gone" in str(told(diamond)["alone"]["last_error"])
+    reason = next(row.reason for row in diamond.status() if row.table == "default.alone")
+    assert reason is not None
+    assert (reason.code, "which is gone" in reason.detail) == ("refresh_failed", True)
     failed = cli("dynamic", "history", "--failed", "-o", "json")
     assert [row["name"] for row in json.loads(failed.out)] == ["default.alone"]
     assert cli("dynamic", "history", "details", "--limit", "1").out.count("NO_DATA") == 1

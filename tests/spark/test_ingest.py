@@ -177,6 +177,20 @@ def test_new_content_replaces_exactly_its_date_also_after_compaction(
         assert loaded(sales, day) == model(path)[0], day
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_a_load_counts_its_own_rows_only(spark_lake: Lake, sales: LakeTable, files: list[Path], together: bool) -> None:
+    """Rows that somebody put into a date by hand are no rows of its load, and `verify` finds them."""
+    spark_lake.sql(
+        f"INSERT INTO {sales.name.sql} (product_id, _ingest_date) VALUES ('by hand', DATE'2024-01-31')", write=True
+    )
+    loads = [files] if together else [[path] for path in files]
+    receipts = [sales.ingest(*paths, date_from_name="sales_{date}.csv") for paths in loads]
+    brought = {path.stem[-10:]: len(model(path)[0]) for path in files}
+    assert {str(row.date): row.rows_ingested for receipt in receipts for row in receipt.dates} == brought
+    found = {str(row.date): (row.logged, row.counted) for row in sales.verify() if row.state != "ok"}
+    assert found == {"2024-01-31": (brought["2024-01-31"], brought["2024-01-31"] + 1)}
+
+
 def test_readers_never_see_a_date_without_its_rows(spark_lake: Lake, sales: LakeTable, files: list[Path]) -> None:
     """A replacement is one publish: every snapshot that was ever current holds the old rows or the new ones."""
     sales.ingest(files[0], date="2024-01-30")

@@ -10,6 +10,7 @@ import pytest
 
 from neve.catalog import Files
 from neve.errors import InvalidInput
+from neve.files.plain_rows import LINE_BYTES
 from neve.model.dataset import SourceFormat
 from neve.model.ingest import FileFormat, SourceFile
 from neve.services.inspection import inspect
@@ -40,6 +41,10 @@ def test_headers_as_spreadsheets_write_them(tmp_path: Path, content: bytes) -> N
     assert look(tmp_path / "a.csv", content).header == ("id", "name")
 
 
+def test_a_delimiter_of_several_letters(tmp_path: Path) -> None:
+    assert look(tmp_path / "a.csv", b'id||"na||me"\n1||a\n', delimiter="||").header == ("id", "na||me")
+
+
 def test_a_header_may_hold_a_line_break_and_be_left_out(tmp_path: Path) -> None:
     assert look(tmp_path / "a.csv", b'id,"the\nname"\n1,a\n', multiline=True).header == ("id", "the\nname")
     assert look(tmp_path / "a.csv", b"1,a\n", header=False).header == ("_c0", "_c1")
@@ -47,6 +52,31 @@ def test_a_header_may_hold_a_line_break_and_be_left_out(tmp_path: Path) -> None:
         look(tmp_path / "a.csv", b"1,,2\n")
     with pytest.raises(InvalidInput, match="two columns of one name: id, ID"):
         look(tmp_path / "a.csv", b"id,name,ID\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "source", "plain"),
+    [
+        (b"id,name\n1,a\n", {}, True),
+        (b"id,name\r\n1,a", {"header": False, "null_value": "a"}, True),
+        (b"id,name\n1,'a'\n", {}, True),
+        (b"id,name\n1,'a'\n", {"quote": "'"}, False),
+        (b'id,name\n1,"a"\n', {}, False),
+        (b'id,name\n1,"a"\n', {"quote": "'"}, True),
+        (b"id,name\n1,a\n", {"multiline": True}, False),
+        (b"id,name\n1,a\n", {"encoding": "latin-1"}, False),
+        (b"id\tname\n1\ta\n", {"delimiter": "\t"}, False),
+        (b"id||name\n1||a\n", {"delimiter": "||"}, False),
+        ("id¦name\n1¦a\n".encode(), {"delimiter": "¦"}, False),
+        (b"id\n1\n", {}, False),
+        (b"id,name\n" + b"1" * (2 * LINE_BYTES) + b",a\n", {}, False),
+        (b"id,name\n" + b"1" * (LINE_BYTES - 20) + b",a\n", {}, True),
+    ],
+)
+def test_lines_that_can_be_cut_at_their_delimiters(
+    tmp_path: Path, content: bytes, source: dict[str, object], plain: bool
+) -> None:
+    assert look(tmp_path / "a.csv", content, "csv", **source).plain is plain
 
 
 @pytest.mark.parametrize("packed", [False, True])

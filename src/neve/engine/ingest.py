@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from neve.engine.errors import translated
 from neve.engine.loose import write_loose
 from neve.engine.reading import (
-    SOURCE_FILE,
     SourceColumns,
     csv_options,
     exactly,
@@ -24,12 +23,12 @@ from neve.engine.reading import (
 from neve.engine.rejects import NOWHERE, REJECTED, broken, by_rule, carrier_of, pack, unpack
 from neve.engine.staging import Branch, load_iceberg
 from neve.model.dataset import CORRUPT, SourceFormat, is_own_name
-from neve.model.ingest import INGEST_DATE, SUMMARY, IngestPlan, SourceFile
+from neve.model.ingest import INGEST_DATE, SOURCE_FILE, SUMMARY, IngestPlan, SourceFile
 from neve.model.layout import SortField
 from neve.model.names import TableName, quote
 from neve.model.ranges import RANGE
 from neve.model.types import Field, Primitive, Type
-from neve.sql.dates import count_dates, delete_dates, select_dates
+from neve.sql.dates import delete_dates, select_dates
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -238,7 +237,7 @@ def stage(
                 rows=sum(file.recordCount() for file in accepted),
                 work=work,
             )
-        counts = {dates[0]: passed.rows} if len(dates) == 1 else _count_dates(spark, branch, dates)
+        counts = {dates[0]: passed.rows} if len(dates) == 1 else _count_added(spark, branch, dates)
         return passed.tally(rows_by_date=counts, measured=_measure(spark, branch, dates, work.validations))
 
 
@@ -368,15 +367,25 @@ def sorted_by(item: SortField) -> Column:
     return column.asc_nulls_first() if item.nulls_first else column.asc_nulls_last()
 
 
-def _count_dates(spark: SparkSession, branch: Branch, dates: Sequence[date]) -> dict[date, int]:
-    rows = spark.sql(count_dates(branch.sql, dates)).collect()
-    return dict.fromkeys(dates, 0) | {row[0]: row[1] for row in rows}
+def _count_added(spark: SparkSession, branch: Branch, dates: Sequence[date]) -> dict[date, int]:
+    """Rows of each date in the branch's last append, whatever else the table holds of it."""
+    append = load_iceberg(spark, branch.table).snapshot(branch.name)
+    reader = spark.read.format("iceberg")
+    if append.parentId() is None:
+        reader = reader.option("snapshot-id", append.snapshotId())
+    else:
+        reader = reader.option("start-snapshot-id", append.parentId()).option("end-snapshot-id", append.snapshotId())
+    return dict.fromkeys(dates, 0) | _by_date(reader.load(branch.table.sql))
 
 
 def count_all_dates(spark: SparkSession, table: TableName) -> dict[date | None, int]:
     """Rows per ingest date."""
     with translated():
-        return {row[0]: row[1] for row in spark.table(table.sql).groupBy(INGEST_DATE).count().collect()}
+        return _by_date(spark.table(table.sql))
+
+
+def _by_date(rows: DataFrame) -> dict[Any, int]:
+    return {row[0]: row[1] for row in rows.groupBy(INGEST_DATE).count().collect()}
 
 
 def _measure(

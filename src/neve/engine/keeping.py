@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from neve.engine.errors import translated
 from neve.engine.ingest import Tally, Work, cleaned, raw_rows
-from neve.engine.reading import SOURCE_FILE, SOURCE_LINE, file_by_file
+from neve.engine.reading import file_by_file
 from neve.engine.rejects import REJECTED, broken, by_rule, raw_text
 from neve.engine.staging import Branch
-from neve.model.ingest import INGEST_DATE
+from neve.model.ingest import INGEST_DATE, SOURCE_FILE, SOURCE_LINE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

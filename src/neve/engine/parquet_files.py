@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from neve.engine.arrow import map_arrow
 from neve.engine.errors import translated
 from neve.engine.parquet_tasks import GROUP, HASH, REPORT, Sink, Told, WrittenFile, merge_files, write_batches
 from neve.engine.reading import exactly
@@ -131,20 +132,9 @@ def _reports(frame: DataFrame) -> list[WrittenFile]:
 
 
 def _map_arrow(frame: DataFrame, function: Callable[[Iterator[Any]], Iterator[Any]]) -> DataFrame:
-    """`DataFrame.mapInArrow`, which asks for pandas without using it."""
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
     from pyspark.sql.types import StructType
-    from pyspark.sql.udf import UserDefinedFunction
-    from pyspark.util import PythonEvalType
 
-    udf = UserDefinedFunction(
-        function,
-        returnType=StructType.fromDDL(REPORT),
-        evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
-    )
-    column = udf(*(frame[quote(name)] for name in frame.columns))
-    java: Any = frame
-    return ClassicFrame(java._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)
+    return map_arrow(frame, function, StructType.fromDDL(REPORT))
 
 
 # ------------------------------------------------------------------------------------------------------ content hashes

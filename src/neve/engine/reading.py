@@ -12,20 +12,20 @@ from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from neve.engine.plain_csv import cut_files, files_to_cut
 from neve.errors import InvalidName, InvalidSchema
 from neve.model.dataset import CORRUPT, SourceFormat, is_own_name
 from neve.model.encodings import java_name
-from neve.model.ingest import INGEST_DATE, SourceFile
+from neve.model.ingest import INGEST_DATE, SOURCE_FILE, SOURCE_LINE, SourceFile
 from neve.model.names import quote
 from neve.model.types import Field, ListOf, MapOf, Primitive, Struct, Type, spelled
-from neve.plan.ingest import by_month
+from neve.plan.ingest import by_month, task_count
 from neve.sql.columns import parse_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-SOURCE_FILE, SOURCE_LINE = "_source_file", "_source_line"
 SPLIT_BYTES = 128 * 1024 * 1024
 """Spark's spark.sql.files.maxPartitionBytes: a file from this size on may be read by several tasks."""
 _ROW, _BLOCK, _URL = "_neve_row", "_neve_block", "_neve_url"
@@ -73,15 +73,15 @@ def read_rows(
 
     Files are read in groups of equal format, header and delimiter: Spark would read a csv file by those of another one.
     """
-    frames = [
-        _placed(
-            spark,
-            _scan_by_date(spark, members, files, source, json_types),
-            {file: files[file] for file in members},
-            with_lines=with_lines,
-        )
-        for members in groups(files, source).values()
-    ]
+    frames: list[DataFrame] = []
+    for members in groups(files, source).values():
+        plain = {file: files[file] for file in files_to_cut(spark, members)}
+        others = {file: files[file] for file in members if file not in plain}
+        if plain:
+            frames.append(_cut_whole(spark, plain, source))
+        if others:
+            scanned = _scan_by_date(spark, others, source, json_types)
+            frames.append(_placed(spark, scanned, others, source, with_lines=with_lines))
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
 
@@ -96,20 +96,30 @@ def groups(
     return found
 
 
+def _cut_whole(spark: SparkSession, dates: Mapping[SourceFile, date], source: SourceFormat) -> DataFrame:
+    """Rows of files that are read whole, in the order of their months."""
+    parts = [
+        spark.read.format("binaryFile").load(exactly(file.path for file in part)).select("content")
+        for part in by_month(dates, dates)
+    ]
+    places = _known_places(spark, dates)
+    whole = places.named(places.addressed(reduce(lambda left, right: left.unionAll(right), parts)))
+    tasks = task_count(dates, spark.sparkContext.defaultParallelism)
+    first = next(iter(dates))
+    return cut_files(whole.coalesce(tasks), first.header or (), source, source.delimiter_of(first.path))
+
+
 def _scan_by_date(
-    spark: SparkSession,
-    members: Sequence[SourceFile],
-    dates: Mapping[SourceFile, date],
-    source: SourceFormat,
-    json_types: Mapping[str, Type],
+    spark: SparkSession, dates: Mapping[SourceFile, date], source: SourceFormat, json_types: Mapping[str, Type]
 ) -> DataFrame:
     """Rows of files in the order of their months, where each is read by one task and none has columns of its own.
 
     Spark would take files by their size, so that every task had rows of every month, and wrote a file for each.
     """
-    if members[0].format not in ("csv", "json") or not is_whole(members):
-        return _scan(spark, members, source, json_types)
-    parts = [_scan(spark, part, source, json_types) for part in by_month(members, dates)]
+    files = list(dates)
+    if files[0].format not in ("csv", "json") or not is_whole(files):
+        return _scan(spark, files, source, json_types)
+    parts = [_scan(spark, part, source, json_types) for part in by_month(files, dates)]
     return reduce(lambda left, right: left.unionAll(right), parts)
 
 
@@ -207,36 +217,58 @@ def csv_options(path: str, source: SourceFormat) -> dict[str, Any]:
     )
 
 
-def _placed(spark: SparkSession, rows: DataFrame, dates: Mapping[SourceFile, date], *, with_lines: bool) -> DataFrame:
-    """Adds where each row came from. The dates travel as a small table beside the rows, one line per file.
-
-    A row of a file that is not among them fails the job: left out, it would be missed by nobody.
-    """
+def _placed(
+    spark: SparkSession, rows: DataFrame, dates: Mapping[SourceFile, date], source: SourceFormat, *, with_lines: bool
+) -> DataFrame:
+    """Adds the line, the file and the date of each row."""
     from pyspark.sql import functions as f
 
     places = _known_places(spark, dates)
-    named = _short_name(places, len(dates))
-    rows = rows.withColumn(_URL, named(f.input_file_name()))  # `_metadata.file_path` costs a third of a csv scan
+    rows = places.addressed(rows)
     if with_lines:
-        first_line = 2 if next(iter(dates)).header is not None else 1
+        first_line = 2 if next(iter(dates)).header is not None and source.header is not False else 1
         rows = _counted(rows, first_line) if is_whole(dates) else _numbered(rows, first_line)
     else:
         rows = rows.withColumn(SOURCE_LINE, f.lit(None).cast("bigint"))
     if CORRUPT not in rows.columns:
         rows = rows.withColumn(CORRUPT, f.lit(None).cast("string"))
-    places = places.withColumn(_URL, named(f.col("url"))).drop("url")
-    known = f.coalesce(INGEST_DATE, f.raise_error(f.lit("a row came from a file that is not among those to load")))
-    return rows.join(f.broadcast(places), _URL, "left").withColumn(INGEST_DATE, known).drop(_URL)
+    return places.named(rows)
 
 
-def _known_places(spark: SparkSession, dates: Mapping[SourceFile, date]) -> DataFrame:
-    """A small table of files. Spark's own way with Python's values starts a worker of Python for them."""
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The files and dates of a load as a small table beside its rows, one line per file."""
+
+    table: DataFrame
+    short: Callable[[Column], Column]
+
+    def addressed(self, rows: DataFrame) -> DataFrame:
+        """Rows as they are scanned, with what their file is found by."""
+        from pyspark.sql import functions as f
+
+        return rows.withColumn(_URL, self.short(f.input_file_name()))  # `_metadata.file_path` costs a third of a scan
+
+    def named(self, rows: DataFrame) -> DataFrame:
+        """The same rows with their file and their date.
+
+        A row of a file that is not among them fails the job: left out, it would be missed by nobody.
+        """
+        from pyspark.sql import functions as f
+
+        table = self.table.withColumn(_URL, self.short(f.col("url"))).drop("url")
+        known = f.coalesce(INGEST_DATE, f.raise_error(f.lit("a row came from a file that is not among those to load")))
+        return rows.join(f.broadcast(table), _URL, "left").withColumn(INGEST_DATE, known).drop(_URL)
+
+
+def _known_places(spark: SparkSession, dates: Mapping[SourceFile, date]) -> _Places:
+    """Made by Spark's SQL: its own way with Python's values starts a worker of Python for them."""
     listed = [
         {"url": _url(spark, file.path), SOURCE_FILE: file.path, INGEST_DATE: day.isoformat()}
         for file, day in dates.items()
     ]
     kind = f"array<struct<url: string, {SOURCE_FILE}: string, {INGEST_DATE}: date>>"
-    return spark.sql(f"SELECT inline(from_json(:files, '{kind}'))", {"files": json.dumps(listed)})
+    table = spark.sql(f"SELECT inline(from_json(:files, '{kind}'))", {"files": json.dumps(listed)})
+    return _Places(table, _short_name(table, len(dates)))
 
 
 def _short_name(places: DataFrame, files: int) -> Callable[[Column], Column]:

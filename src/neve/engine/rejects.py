@@ -7,15 +7,16 @@ broke and what it was. These files are read, and removed; no table ever names th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from neve.engine.reading import SOURCE_FILE, SOURCE_LINE, is_whole
+from neve.engine.reading import is_whole
 from neve.model.dataset import CORRUPT
-from neve.model.ingest import INGEST_DATE, SourceFile
+from neve.model.ingest import INGEST_DATE, SOURCE_FILE, SOURCE_LINE, SourceFile
 from neve.model.names import quote
 from neve.model.types import Field, Primitive
+from neve.plan.ingest import task_count
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,9 +25,6 @@ NOWHERE = date(1, 1, 1)
 REJECTED, RAW = "_neve_rejected", "_neve_raw"
 _HEAD = "ingest_date date, source_file string, source_line bigint, rules array<string>"
 _TEXT = Primitive("string")
-_TASK_BYTES = 128 * 1024 * 1024
-_OPENING_BYTES = 4 * 1024 * 1024
-"""What opening a file counts as, as in Spark's own packing of small files into tasks."""
 
 
 def carrier_of(columns: Sequence[Field], files: Mapping[SourceFile, date]) -> str | None:
@@ -101,13 +99,3 @@ def _packed() -> Column:
         f.col(REJECTED).alias("rules"),
     )
     return f.concat(f.to_json(head), f.lit("\n"), raw_text())
-
-
-def task_count(files: Collection[SourceFile], cores: int) -> int:
-    """How many tasks Spark would read small files by: as many as there are cores, or more where there is more to read.
-
-    >>> task_count([], 2), task_count([SourceFile(path="a", format="csv", bytes=1, digest="")] * 300, 2)
-    (1, 10)
-    """
-    whole = sum(file.bytes + _OPENING_BYTES for file in files)
-    return max(1, min(len(files), max(cores, -(-whole // _TASK_BYTES))))

@@ -32,17 +32,20 @@ def tracked(tell: Callable[[str], None], what: str) -> Iterator[None]:
 
 
 @contextmanager
-def tracked_input(tell: Callable[[str], None], what: str, total: int) -> Iterator[None]:
-    """Tells how many rows and bytes of a known total Spark has read since the work inside began, until it ends."""
+def tracked_input(tell: Callable[[str], None], what: str, total: int, *, lines: int = 0) -> Iterator[None]:
+    """Tells how many rows and bytes of a known total Spark has read since the work inside began, until it ends.
+
+    Of files that are read whole Spark counts no rows: then the share of the lines that are in all of them is told.
+    """
     began = time.monotonic()
     stages: dict[int, tuple[int, int]] = {}
 
     def look() -> None:
         stages.update(_input(stages))
-        read = sum(each for each, _ in stages.values())
-        if rows := sum(each for _, each in stages.values()):
-            words = f"{what}, {rows:,} rows"
-            tell(progress_line(words, min(read, total), total, seconds=time.monotonic() - began, bytes=True))
+        read = min(total, sum(each for each, _ in stages.values()))
+        if counted := sum(each for _, each in stages.values()):
+            rows = max(counted, lines * read // max(1, total))
+            tell(progress_line(f"{what}, {rows:,} rows", read, total, seconds=time.monotonic() - began, bytes=True))
 
     with _watched(look):
         yield

@@ -9,7 +9,7 @@ from typing import Literal
 from neve.model.names import TableName
 from neve.model.results import Answer, Reason, Receipt
 
-INGEST_DATE = "_ingest_date"
+INGEST_DATE, SOURCE_FILE, SOURCE_LINE = "_ingest_date", "_source_file", "_source_line"
 SUMMARY = "neve.ingest"
 FileFormat = Literal["csv", "json", "parquet", "orc", "avro"]
 Action = Literal["load", "replace", "skip"]
@@ -31,13 +31,19 @@ def rejected_name(table: TableName) -> TableName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """A file to ingest. `header` holds the column names of a csv file; other formats carry their own."""
+    """A file to ingest. `header` holds the column names of a csv file; other formats carry their own.
+
+    `lines` are those of a text. A csv file is `plain` where they can be cut at their delimiters: nothing is quoted, and
+    no line is very long.
+    """
 
     path: str
     format: FileFormat
     bytes: int
     digest: str
     header: tuple[str, ...] | None = None
+    lines: int = 0
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

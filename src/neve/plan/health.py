@@ -93,11 +93,12 @@ class Past:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lateness:
-    """How fresh a dynamic table is, in words."""
+    """How fresh a dynamic table is, in words. `error` is that of its last refresh, if it failed."""
 
     freshness: Freshness
     target_lag: str
     current_lag: str | None
+    error: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
 from neve.errors import InvalidInput, InvalidSchema
@@ -18,6 +18,9 @@ from neve.model.units import Limit
 from neve.plan.tables import holds_all_of
 
 _SCANS = 24
+_TASK_BYTES = 128 * 1024 * 1024
+_OPENING_BYTES = 4 * 1024 * 1024
+"""What opening a file counts as, as in Spark's own packing of small files into tasks."""
 
 
 def make_delivery(day: date, files: Sequence[SourceFile], *, cleaning: str) -> Delivery:
@@ -34,6 +37,16 @@ def by_month(files: Iterable[SourceFile], dates: Mapping[SourceFile, date]) -> l
     found = list(months.values())
     step = -(-len(found) // _SCANS)
     return [[file for part in found[at : at + step] for file in part] for at in range(0, len(found), step)]
+
+
+def task_count(files: Collection[SourceFile], cores: int) -> int:
+    """How many tasks Spark would read small files by: as many as there are cores, or more where there is more to read.
+
+    >>> task_count([], 2), task_count([SourceFile(path="a", format="csv", bytes=1, digest="")] * 300, 2)
+    (1, 10)
+    """
+    whole = sum(file.bytes + _OPENING_BYTES for file in files)
+    return max(1, min(len(files), max(cores, -(-whole // _TASK_BYTES))))
 
 
 def telling_snapshots(facts: TableFacts) -> list[Snapshot]:

@@ -83,7 +83,7 @@ def _table_row(
         facts = context.catalog.facts(name) if facts is None else facts
         layout = context.catalog.layout(facts)
         health = judge(_iceberg_facts(context, facts, layout, lateness, tables), now=now)
-        return _row(health, table_jobs(context, facts, layout))
+        return _row(health, table_jobs(context, facts, layout), error=lateness.error if lateness else None)
     except NeveError as exc:  # its table's file, say, may be gone
         return _unreadable(name, exc)
 
@@ -98,7 +98,8 @@ def _directory_row(context: Context, table: DirectoryTable) -> StatusRow:
         return _unreadable(table.name, exc)
 
 
-def _row(health: TableHealth, jobs: Sequence[JobRow]) -> StatusRow:
+def _row(health: TableHealth, jobs: Sequence[JobRow], *, error: str | None = None) -> StatusRow:
+    """`error` is that of a dynamic table's last refresh, if it failed."""
     work = [job.action for job in jobs if job.due]
     return StatusRow(
         table=health.table,
@@ -111,14 +112,18 @@ def _row(health: TableHealth, jobs: Sequence[JobRow]) -> StatusRow:
         small_files=health.small_files,
         bytes=health.bytes,
         due=["refresh", *work] if health.freshness in ("due", "late") else work,
-        reason=_weightiest(health),
+        reason=_weightiest(health, error),
         next_command=health.action.command if health.action else None,
     )
 
 
-def _weightiest(health: TableHealth) -> Reason | None:
+def _weightiest(health: TableHealth, error: str | None) -> Reason | None:
+    failed = "" if error is None else f"its last refresh failed: {error}"
     if health.freshness == "late":
-        return Reason(code="late", detail=f"{health.current_lag} behind, for a target of {health.target_lag}")
+        behind = f"{health.current_lag} behind, for a target of {health.target_lag}"
+        return Reason(code="late", detail=f"{behind}; {failed}" if failed else behind)
+    if failed:
+        return Reason(code="refresh_failed", detail=failed)
     return health.deductions[0].reason if health.deductions else None
 
 

@@ -12,20 +12,24 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
+from typing import TextIO
 
 from neve.catalog import Files
 from neve.errors import InvalidInput
+from neve.files.plain_rows import LINE_BYTES
 from neve.model.dataset import SourceFormat
 from neve.model.encodings import KNOWN, java_name
 from neve.model.ingest import FileFormat, SourceFile
 
 _HEAD = 1024 * 1024
-_BLOCK = 4 * 1024 * 1024
+_BLOCK = LINE_BYTES
 _PACKED_BLOCK = 64 * 1024
 _GZIP = 16 + zlib.MAX_WBITS
 _TEXT = ("csv", "json")
 _OTHERWISE_PACKED = (".bz2", ".zst", ".snappy")
 _NOTHING_PENDING = (b"", 0)
+_UNIT = "\x1f"
+"""Stands for a delimiter of several letters, which Python's reader does not know."""
 _OTHER_DELIMITER = re.compile(r"[;|\t]")
 
 
@@ -47,7 +51,16 @@ def inspect(path: str, kind: FileFormat, files: Files, source: SourceFormat) -> 
     if size == 0 or (text.is_text and not head):
         raise InvalidInput(f"{path} is empty", hint="leave it out; a day without rows has a header alone")
     header = _header(path, bytes(head), source) if kind == "csv" else None
-    return SourceFile(path=path, format=kind, bytes=size, digest=digest.hexdigest(), header=header)
+    plain = text.is_plain and header is not None and len(header) > 1
+    return SourceFile(
+        path=path,
+        format=kind,
+        bytes=size,
+        digest=digest.hexdigest(),
+        header=header,
+        lines=text.lines,
+        plain=plain,
+    )
 
 
 class _Text:
@@ -64,13 +77,22 @@ class _Text:
         self._is_utf8 = source.encoding is None
         self._decoder = _decoder(path, source)
         self._quotes = _Quotes(path, source) if kind == "csv" and _has_lines(source) else None
-        self._lines = 0
+        self.lines = 0
+        quote = (source.quote or '"').encode()
+        self._never = quote if kind == "csv" and self._unpack is None and _cuts_plain(path, source) else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all that has passed by can be cut at line ends and delimiters."""
+        return self._never is not None
 
     def pieces(self, block: bytes) -> Iterator[bytes]:
         if not self.is_text:
             return
         if self._unpack is None:
             self._check(block)
+            if self._never and (self._never in block or (len(block) >= LINE_BYTES and b"\n" not in block)):
+                self._never = None
             yield block
             return
         for start in range(0, len(block), _PACKED_BLOCK):
@@ -103,12 +125,12 @@ class _Text:
             if not (self._is_utf8 and piece.isascii() and self._decoder.getstate() == _NOTHING_PENDING):
                 self._decoder.decode(piece, final)
         except UnicodeDecodeError as exc:
-            line = self._lines + exc.object[: exc.start].count(b"\n") + 1
+            line = self.lines + exc.object[: exc.start].count(b"\n") + 1
             raise InvalidInput(
                 f"{self._path}: line {line:,} is not {exc.encoding.upper()}: {_around(exc)}",
                 hint="say how it is written in the dataset config, such as source: {encoding: windows-1252}",
             ) from exc
-        self._lines += piece.count(b"\n")
+        self.lines += piece.count(b"\n")
         if self._quotes is not None:
             self._quotes.check(piece, final=final)
 
@@ -152,6 +174,13 @@ class _Quotes:
         return text if self._escaped is None else text.replace(self._escaped, b"")
 
 
+def _cuts_plain(path: str, source: SourceFormat) -> bool:
+    """Whether a text that has no quotes is lines of values: in UTF-8, and what parts them is no blank."""
+    delimiter, quote = source.delimiter_of(path), source.quote or '"'
+    visible = len(delimiter) == 1 and " " < delimiter < "\x7f"
+    return visible and quote.isascii() and source.encoding is None and not source.multiline
+
+
 def _has_lines(source: SourceFormat) -> bool:
     """Whether nobody has said if values may hold line breaks, in an encoding that has the bytes of ASCII."""
     return source.multiline is None and "\n".encode(source.encoding or "utf-8") == b"\n"
@@ -173,7 +202,7 @@ def _around(exc: UnicodeDecodeError) -> str:
 def _header(path: str, head: bytes, source: SourceFormat) -> tuple[str, ...]:
     """The column names of a csv file: its first line, or `_c0`, `_c1`… when it has none."""
     text = io.TextIOWrapper(io.BytesIO(head), source.encoding or "utf-8-sig", errors="replace", newline="")
-    row = next(csv.reader(text, delimiter=source.delimiter_of(path), quotechar=source.quote or '"'), [])
+    row = _first_row(text, source.delimiter_of(path), source.quote or '"')
     if source.header is False:
         return tuple(f"_c{index}" for index in range(len(row)))
     names = tuple(name.strip() for name in row)
@@ -192,3 +221,10 @@ def _header(path: str, head: bytes, source: SourceFormat) -> tuple[str, ...]:
             f"{path}: its first line is no header: {', '.join(row[:5])}", hint="set source.header: false"
         )
     return names
+
+
+def _first_row(text: TextIO, delimiter: str, quote: str) -> list[str]:
+    single = delimiter if len(delimiter) == 1 else _UNIT
+    lines = (line.replace(delimiter, single) for line in text)
+    row = next(csv.reader(lines, delimiter=single, quotechar=quote), [])
+    return [name.replace(single, delimiter) for name in row]

@@ -16,11 +16,6 @@ def delete_dates(table: str, dates: Sequence[date]) -> str:
     return f"DELETE FROM {table} WHERE {_any_of(dates)}"  # noqa: S608 - names are quoted
 
 
-def count_dates(table: str, dates: Sequence[date]) -> str:
-    """Date and number of rows, for each date that has any."""
-    return f"SELECT {INGEST_DATE}, count(*) FROM {table} WHERE {_any_of(dates)} GROUP BY {INGEST_DATE}"  # noqa: S608
-
-
 def select_dates(table: str, dates: Sequence[date], expressions: Sequence[str]) -> str:
     """Expressions over the rows of the dates."""
     return f"SELECT {', '.join(expressions)} FROM {table} WHERE {_any_of(dates)}"  # noqa: S608 - names are quoted

@@ -135,18 +135,21 @@ class _View:
             last_rows_inserted=last.rows_inserted if last else None,
             last_rows_deleted=last.rows_deleted if last else None,
             next_due=told.due_at,
-            last_error=last.state_message if last and last.failed else None,
+            last_error=late.error,
             warning=None if frontier is None else endangered(frontier, self.tables, self.now),
             rows=live_rows(facts),
             bytes=facts.current.total("files-size") if facts.current else 0,
         )
 
     def lateness(self, name: TableName) -> Lateness:
-        lag = (told := self._age(self.tables[name])[1]).lag
+        facts = self.tables[name]
+        told, last = self._age(facts)[1], self.latest.get(facts.uuid)
+        lag = told.lag
         return Lateness(
             freshness=told.freshness,
             target_lag=describe_lag(self.definitions[name].options.target_lag),
             current_lag=None if lag is None else format_duration(timedelta(seconds=round(lag.total_seconds()))),
+            error=last.state_message if last and last.failed else None,
         )
 
     def _age(self, facts: TableFacts) -> tuple[datetime | None, Age]:

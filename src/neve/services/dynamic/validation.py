@@ -37,12 +37,17 @@ def validate_script(context: Context, script: Sequence[CreateDynamic]) -> Step:
     """How each declared table would follow changes; of several, each may read those before it.
 
     Raises:
+        AlreadyExists: two of them have one name.
         InvalidInput: a table reads one of them whose types only a run tells. Otherwise as `validate`.
     """
     if len(script) == 1:
         return explain(validate(context, script[0]))
     made: dict[TableName, Analysis] = {}
     for asked in script:
+        if asked.name in made and not (asked.replace or asked.if_not_exists):
+            raise AlreadyExists(
+                f"this file makes {asked.name} twice", hint="leave one out, or write CREATE OR REPLACE DYNAMIC TABLE"
+            )
         unsure = {str(name) for name, analysis in made.items() if _schema(analysis) is None}
         try:
             made[asked.name] = validate(context, asked, beside=made)
