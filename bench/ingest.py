@@ -125,7 +125,7 @@ def measure_format(lake: Lake, root: Path, landing: Path, format_: str, plain: f
     rows = table.status().ingestion.total_rows
     yield Figure(f"{format_}: ingest with cleaning", loaded, plain / loaded, "plain Spark", f"{rows:,} rows")
     few, _ = query(lake, lake.table(f"few_{format_}"))
-    yield Figure(f"{format_}: query of 4 days in one file", few, 1.0, "itself", "what Spark takes for itself")
+    yield Figure(f"{format_}: query of 31 days in one file", few, 1.0, "itself", "what Spark takes for itself")
     before, detail = query(lake, table)
     yield Figure(f"{format_}: query of {table.status().files} files", before, 1.0, "itself", detail)
     compacted = timed(lambda: [table.compact(f"2023-{month:02}", delete_source=True) for month in range(1, 13)])
@@ -135,10 +135,10 @@ def measure_format(lake: Lake, root: Path, landing: Path, format_: str, plain: f
 
 
 def warm(lake: Lake, root: Path, landing: Path) -> None:
-    """Spark compiles on its first use: each way is walked once on a few files before it is measured."""
+    """Spark compiles on its first use: each way is walked once on a month of files before it is measured."""
     few = root / "few"
     few.mkdir()
-    for path in sorted(landing.iterdir())[:4]:
+    for path in sorted(landing.iterdir())[:31]:
         shutil.copy(path, few)
     write_plain(lake, few, root / "few_plain")
     for format_ in ("iceberg", "parquet"):

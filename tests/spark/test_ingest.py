@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.sales import DATASET, Rows, model
 
 from neve.engine import ingest as engine
-from neve.engine import reading, staging, tracking
+from neve.engine import plain_csv, reading, staging, tracking
 from neve.errors import CheckFailed, ColumnNotFound, InvalidInput, InvalidSchema, NotFound, Refused, Unsupported
 from neve.lake import Lake, LakeTable
 from neve.model.ingest import IngestReceipt, SourceFile
@@ -647,10 +647,13 @@ def test_fields_that_a_failed_load_added_go_again(spark_lake: Lake, namespace: s
     ]
 
 
+@pytest.mark.parametrize("cut", [True, False])
 def test_progress_tells_files_rows_bytes_and_time(
-    spark_lake: Lake, sales: LakeTable, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark_lake: Lake, sales: LakeTable, files: list[Path], monkeypatch: pytest.MonkeyPatch, cut: bool
 ) -> None:
+    """Also where Python's workers read the files, which Spark does not see."""
     told: list[str] = []
+    monkeypatch.setattr(plain_csv, "_WORTH", 0 if cut else 1 << 40)
     monkeypatch.setattr(spark_lake._context, "tell", told.append)
     monkeypatch.setattr(sales._context, "tell", told.append)
     monkeypatch.setattr(tracking, "_EVERY", 0.01)

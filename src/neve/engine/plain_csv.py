@@ -1,51 +1,83 @@
-"""Rows of csv files in which nothing is quoted: Spark reads the files whole, and its Python workers cut them."""
+"""Rows of csv files in which nothing is quoted: Spark's Python workers cut them, on the machine where the files lie."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from neve.engine.arrow import map_arrow
-from neve.files.plain_rows import PlainForm, cut_rows
+from neve.engine.tracking import report_file
+from neve.files.plain_rows import CutWork, PlainForm, cut_shares
 from neve.model.dataset import CORRUPT, SourceFormat
 from neve.model.ingest import INGEST_DATE, SOURCE_FILE, SOURCE_LINE, SourceFile
+from neve.plan.ingest import in_shares
 from neve.plan.masters import in_one_process
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-_WORTH, _LARGEST = 16 * 1024 * 1024, 32 * 1024 * 1024
-"""Bytes: of files together, below which workers take longer to begin; of one, as a task holds it in memory."""
+_FILE = "_neve_file"
+_WORTH = 16 * 1024 * 1024
+"""Bytes of files together, below which workers take longer to begin."""
+_TASK_BYTES = 128 * 1024 * 1024
+_LARGEST = 64 * 1024 * 1024
+"""A larger file is read by several tasks."""
 
 
 def files_to_cut(spark: SparkSession, files: Collection[SourceFile]) -> list[SourceFile]:
-    """Those of the files whose rows are best cut by Python, which executors elsewhere may not have."""
+    """Those of the files whose rows are best cut by workers, which must be where the files lie."""
     if not in_one_process(str(spark.sparkContext.master)):
         return []
-    found = [file for file in files if file.plain and file.bytes <= _LARGEST]
+    found = [file for file in files if file.plain and file.bytes <= _LARGEST and file.path.startswith("/")]
     return found if sum(file.bytes for file in found) >= _WORTH else []
 
 
-def cut_files(whole: DataFrame, header: Sequence[str], source: SourceFormat, delimiter: str) -> DataFrame:
-    """Rows of text from rows of a file's content, its path and its date; with their lines."""
+def cut_files(spark: SparkSession, dates: Mapping[SourceFile, date], source: SourceFormat) -> DataFrame:
+    """Rows of text, with their line, their file and its date; of files of one header, in the order of their dates."""
     from pyspark.sql import functions as f
-    from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
+    from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-    has_header = source.header is not False
-    form = PlainForm(columns=len(header), delimiter=delimiter, header=has_header, null_value=source.null_value)
-    kinds = {SOURCE_LINE: LongType(), SOURCE_FILE: StringType(), INGEST_DATE: DateType()}
-    columns = {**dict.fromkeys((*header, CORRUPT), StringType()), **kinds}
-    returns = StructType([StructField(name, kind) for name, kind in columns.items()])
-    rows = map_arrow(whole, partial(_cut, form=form, names=returns.names), returns)
-    return rows.withColumn(SOURCE_LINE, f.col(SOURCE_LINE) + f.lit(2 if has_header else 1))
+    files = sorted(dates, key=lambda file: dates[file])
+    first, has_header = files[0], source.header is not False
+    names = first.header or ()
+    columns = dict.fromkeys((*names, CORRUPT), StringType()) | {SOURCE_LINE: LongType(), _FILE: IntegerType()}
+    work = CutWork(
+        shares=in_shares(
+            [(number, file.path) for number, file in enumerate(files)],
+            [file.bytes for file in files],
+            _tasks(sum(file.bytes for file in files), spark.sparkContext.defaultParallelism),
+        ),
+        form=PlainForm(
+            columns=len(names),
+            delimiter=source.delimiter_of(first.path),
+            header=has_header,
+            null_value=source.null_value,
+        ),
+        names=list(columns),
+        report=report_file(),
+    )
+    shares = spark.range(0, len(work.shares), 1, len(work.shares))
+    rows = map_arrow(
+        shares, partial(cut_shares, work=work), StructType([StructField(*column) for column in columns.items()])
+    )
+    known = {
+        SOURCE_LINE: f.col(SOURCE_LINE) + f.lit(2 if has_header else 1),
+        SOURCE_FILE: _numbered([file.path for file in files], "string"),
+        INGEST_DATE: _numbered([dates[file].isoformat() for file in files], "date"),
+    }
+    return rows.withColumns(known).drop(_FILE)
 
 
-def _cut(batches: Iterator[Any], form: PlainForm, names: Sequence[str]) -> Iterator[Any]:
-    import pyarrow as pa
+def _tasks(size: int, cores: int) -> int:
+    """As many for each core, and few: each task has a worker to set up, whatever the number of its files."""
+    return cores * -(-size // (cores * _TASK_BYTES))
 
-    for batch in batches:
-        for content, path, day in zip(*batch.columns, strict=True):
-            for arrays in cut_rows(content.as_buffer(), form):
-                rows = len(arrays[0])
-                yield pa.RecordBatch.from_arrays([*arrays, pa.repeat(path, rows), pa.repeat(day, rows)], names)
+
+def _numbered(values: Sequence[str], kind: str) -> Column:
+    """The value of a row's file: one constant holds those of all files, however many."""
+    from pyspark.sql import functions as f
+
+    return f.get(f.from_json(f.lit(json.dumps(values)), f"array<{kind}>"), f.col(_FILE))

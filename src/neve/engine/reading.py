@@ -19,7 +19,7 @@ from neve.model.encodings import java_name
 from neve.model.ingest import INGEST_DATE, SOURCE_FILE, SOURCE_LINE, SourceFile
 from neve.model.names import quote
 from neve.model.types import Field, ListOf, MapOf, Primitive, Struct, Type, spelled
-from neve.plan.ingest import by_month, task_count
+from neve.plan.ingest import by_month
 from neve.sql.columns import parse_type
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def read_rows(
         plain = {file: files[file] for file in files_to_cut(spark, members)}
         others = {file: files[file] for file in members if file not in plain}
         if plain:
-            frames.append(_cut_whole(spark, plain, source))
+            frames.append(cut_files(spark, plain, source))
         if others:
             scanned = _scan_by_date(spark, others, source, json_types)
             frames.append(_placed(spark, scanned, others, source, with_lines=with_lines))
@@ -94,19 +94,6 @@ def groups(
         delimiter = source.delimiter_of(file.path) if file.format == "csv" else None
         found[file.format, file.header, delimiter].append(file)
     return found
-
-
-def _cut_whole(spark: SparkSession, dates: Mapping[SourceFile, date], source: SourceFormat) -> DataFrame:
-    """Rows of files that are read whole, in the order of their months."""
-    parts = [
-        spark.read.format("binaryFile").load(exactly(file.path for file in part)).select("content")
-        for part in by_month(dates, dates)
-    ]
-    places = _known_places(spark, dates)
-    whole = places.named(places.addressed(reduce(lambda left, right: left.unionAll(right), parts)))
-    tasks = task_count(dates, spark.sparkContext.defaultParallelism)
-    first = next(iter(dates))
-    return cut_files(whole.coalesce(tasks), first.header or (), source, source.delimiter_of(first.path))
 
 
 def _scan_by_date(

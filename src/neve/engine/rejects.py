@@ -58,14 +58,16 @@ def pack(judged: DataFrame, columns: Sequence[str], carrier: str, files: Mapping
 
 
 def unpack(packed: DataFrame, carrier: str) -> DataFrame:
-    """The rejected rows: the day and the file they came from, their line, the rules they broke, and their text."""
+    """The rejected rows: the day and the file they came from, their line, the rules they broke, and their text.
+
+    They are parted as bytes: Spark walks through all letters of a text to find one of them.
+    """
     from pyspark.sql import functions as f
 
     whole = f.col(quote(carrier))
-    head = f.substring_index(whole, "\n", 1)
-    parted = packed.select(
-        f.from_json(head, _HEAD).alias("head"), f.substring(whole, f.length(head) + 2, f.length(whole)).alias("raw")
-    )
+    head, held = f.substring_index(whole, "\n", 1), whole.cast("binary")
+    raw = f.substring(held, f.octet_length(head) + 2, f.octet_length(whole)).cast("string")
+    parted = packed.select(f.from_json(head, _HEAD).alias("head"), raw.alias("raw"))
     return parted.select("head.*", "raw")
 
 

@@ -6,6 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from neve.model.progress import progress_line
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _EVERY = 0.5
+_report: ContextVar[str | None] = ContextVar("report", default=None)
 
 
 @contextmanager
@@ -32,24 +36,41 @@ def tracked(tell: Callable[[str], None], what: str) -> Iterator[None]:
 
 
 @contextmanager
-def tracked_input(tell: Callable[[str], None], what: str, total: int, *, lines: int = 0) -> Iterator[None]:
-    """Tells how many rows and bytes of a known total Spark has read since the work inside began, until it ends.
+def tracked_input(tell: Callable[[str], None], what: str, total: int) -> Iterator[None]:
+    """Tells how many rows and bytes of a known total have been read since the work inside began, until it ends.
 
-    Of files that are read whole Spark counts no rows: then the share of the lines that are in all of them is told.
+    Spark counts what it reads; Python's workers on this machine add a line to a file for each of theirs.
     """
     began = time.monotonic()
     stages: dict[int, tuple[int, int]] = {}
 
     def look() -> None:
         stages.update(_input(stages))
-        read = min(total, sum(each for each, _ in stages.values()))
-        if counted := sum(each for _, each in stages.values()):
-            rows = max(counted, lines * read // max(1, total))
-            tell(progress_line(f"{what}, {rows:,} rows", read, total, seconds=time.monotonic() - began, bytes=True))
+        found = [*stages.values(), *_told(Path(report.name))]
+        read = sum(each for each, _ in found)
+        if rows := sum(each for _, each in found):
+            words = f"{what}, {rows:,} rows"
+            tell(progress_line(words, min(read, total), total, seconds=time.monotonic() - began, bytes=True))
 
-    with _watched(look):
-        yield
+    with NamedTemporaryFile(prefix="neve-read-") as report:
+        token = _report.set(report.name)
+        try:
+            with _watched(look):
+                yield
+        finally:
+            _report.reset(token)
     _tell_end(tell, what, began)
+
+
+def report_file() -> str | None:
+    """Where workers of the work inside `tracked_input` tell what they have read: a line of bytes and rows each time."""
+    return _report.get()
+
+
+def _told(report: Path) -> Iterator[tuple[int, int]]:
+    for line in report.read_text().splitlines():
+        read, rows = line.split()
+        yield int(read), int(rows)
 
 
 @contextmanager

@@ -6,9 +6,12 @@ with too few or too many values is kept as it stands. Workers import this module
 
 from __future__ import annotations
 
+import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 LINE_BYTES = 4 * 1024 * 1024
@@ -24,6 +27,48 @@ class PlainForm:
     delimiter: str
     header: bool
     null_value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutWork:
+    """What some tasks do: each cuts the files of one share, which are known by their numbers.
+
+    `names` are those of what `cut_rows` makes, and of the file's number. Who waits for it reads in `report` how far
+    they are.
+    """
+
+    shares: Sequence[Sequence[tuple[int, str]]]
+    form: PlainForm
+    names: Sequence[str]
+    report: str | None
+
+
+def cut_shares(batches: Iterator[Any], work: CutWork) -> Iterator[Any]:
+    """The rows of the shares that are asked for, with the number of their file."""
+    import pyarrow as pa
+
+    for batch in batches:
+        for share in batch.column(0).to_pylist():
+            for number, path in work.shares[share]:
+                content, rows = Path(path).read_bytes(), 0
+                for arrays in cut_rows(content, work.form):
+                    here = len(arrays[0])
+                    rows += here
+                    files = pa.repeat(pa.scalar(number, pa.int32()), here)
+                    yield pa.RecordBatch.from_arrays([*arrays, files], work.names)
+                _tell(work.report, len(content), rows)
+
+
+def _tell(report: str | None, read: int, rows: int) -> None:
+    """Nobody may be waiting for it any more."""
+    if report is None:
+        return
+    with suppress(OSError):
+        place = os.open(report, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(place, f"{read} {rows}\n".encode())
+        finally:
+            os.close(place)
 
 
 def cut_rows(content: Any, form: PlainForm) -> Iterator[list[Any]]:

@@ -33,8 +33,7 @@ def rejected_name(table: TableName) -> TableName:
 class SourceFile:
     """A file to ingest. `header` holds the column names of a csv file; other formats carry their own.
 
-    `lines` are those of a text. A csv file is `plain` where they can be cut at their delimiters: nothing is quoted, and
-    no line is very long.
+    A csv file is `plain` where its lines can be cut at their delimiters: nothing is quoted, and no line is very long.
     """
 
     path: str
@@ -42,7 +41,6 @@ class SourceFile:
     bytes: int
     digest: str
     header: tuple[str, ...] | None = None
-    lines: int = 0
     plain: bool = False
 
 

@@ -189,7 +189,7 @@ def telling(context: Context, plan: IngestPlan) -> Iterator[None]:
 
     files = files_of(plan)
     what = f"ingesting {len(files):,} {'file' if len(files) == 1 else 'files'}"
-    with tracked_input(context.tell, what, sum(file.bytes for file in files), lines=sum(file.lines for file in files)):
+    with tracked_input(context.tell, what, sum(file.bytes for file in files)):
         yield
 
 

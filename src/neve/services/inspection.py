@@ -52,15 +52,7 @@ def inspect(path: str, kind: FileFormat, files: Files, source: SourceFormat) -> 
         raise InvalidInput(f"{path} is empty", hint="leave it out; a day without rows has a header alone")
     header = _header(path, bytes(head), source) if kind == "csv" else None
     plain = text.is_plain and header is not None and len(header) > 1
-    return SourceFile(
-        path=path,
-        format=kind,
-        bytes=size,
-        digest=digest.hexdigest(),
-        header=header,
-        lines=text.lines,
-        plain=plain,
-    )
+    return SourceFile(path=path, format=kind, bytes=size, digest=digest.hexdigest(), header=header, plain=plain)
 
 
 class _Text:
@@ -77,7 +69,7 @@ class _Text:
         self._is_utf8 = source.encoding is None
         self._decoder = _decoder(path, source)
         self._quotes = _Quotes(path, source) if kind == "csv" and _has_lines(source) else None
-        self.lines = 0
+        self._lines = 0
         quote = (source.quote or '"').encode()
         self._never = quote if kind == "csv" and self._unpack is None and _cuts_plain(path, source) else None
 
@@ -125,12 +117,12 @@ class _Text:
             if not (self._is_utf8 and piece.isascii() and self._decoder.getstate() == _NOTHING_PENDING):
                 self._decoder.decode(piece, final)
         except UnicodeDecodeError as exc:
-            line = self.lines + exc.object[: exc.start].count(b"\n") + 1
+            line = self._lines + exc.object[: exc.start].count(b"\n") + 1
             raise InvalidInput(
                 f"{self._path}: line {line:,} is not {exc.encoding.upper()}: {_around(exc)}",
                 hint="say how it is written in the dataset config, such as source: {encoding: windows-1252}",
             ) from exc
-        self.lines += piece.count(b"\n")
+        self._lines += piece.count(b"\n")
         if self._quotes is not None:
             self._quotes.check(piece, final=final)
 

@@ -118,8 +118,7 @@ def _floating(value: Sql, read: Sql, kind: Primitive) -> Sql:
 
     Nearly every number ends in a digit (`.` to `9`), which is much cheaper to see than the whole form.
     """
-    last = call("SUBSTRING", value, number(-1), number(1))
-    ends_well = exp.or_(exp.Between(this=last, low=text("."), high=text("9")), matches(value, _FLOAT))
+    ends_well = exp.or_(_byte_within(value, -1, b".", b"9"), matches(value, _FLOAT))
     finite = exp.LT(this=call("ABS", read.copy()), expression=cast(text("Infinity"), kind))
     return when(exp.or_(exp.and_(ends_well, finite), matches(value, _INFINITY)), read.copy())
 
@@ -130,13 +129,19 @@ def _date(value: Sql, read: Sql, kind: Primitive) -> Sql:
     Spark reads nothing else of that length with these two dashes and a digit at the end, but the year 0.
     """
     plain = exp.and_(
-        exp.EQ(this=call("LENGTH", value), expression=number(10)),
-        exp.EQ(this=call("LOCATE", text("-"), value), expression=number(5)),
-        exp.EQ(this=call("LOCATE", text("-"), value, number(6)), expression=number(8)),
-        exp.Between(this=call("SUBSTRING", value, number(10), number(1)), low=text("0"), high=text("9")),
+        exp.EQ(this=call("OCTET_LENGTH", value), expression=number(10)),
+        _byte_within(value, 5, b"-", b"-"),
+        _byte_within(value, 8, b"-", b"-"),
+        _byte_within(value, 10, b"0", b"9"),
         exp.GTE(this=read.copy(), expression=cast(text("0001-01-01"), kind)),
     )
     return when(exp.or_(plain, matches(value, rf"^\s*{_DAY}({_MIDNIGHT})?\s*$")), read.copy())
+
+
+def _byte_within(value: Sql, place: int, low: bytes, high: bytes) -> Sql:
+    """Of bytes: Spark walks through all letters of a text to find one of them."""
+    byte = call("SUBSTRING", cast(value, "binary"), number(place), number(1))
+    return exp.Between(this=byte, low=exp.HexString(this=low.hex()), high=exp.HexString(this=high.hex()))
 
 
 def _timestamp(value: Sql, kind: Primitive, timestamp_format: str | None) -> Sql:
