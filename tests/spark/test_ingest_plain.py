@@ -100,3 +100,15 @@ def test_kept_and_rejected_rows_are_the_same(
         assert receipt.rows_ingested + receipt.rows_rejected == 161
         assert receipt.rows_rejected > 20
     assert told[0] == told[1]
+
+
+def test_names_with_signs_that_part_words_keep_their_rejected_rows(
+    spark_lake: Lake, make_table: Make, tmp_path: Path
+) -> None:
+    paths = [tmp_path / f"a{sign}b.csv" for sign in ("\x1e", "\x1f", "|")]
+    for path in paths:
+        path.write_text("id,name\nx,1\n2,b\n")
+    table = make_table()
+    table.ingest(*paths, date="2024-01-01")
+    kept = spark_lake.sql(f"SELECT source_file, source_line, rules FROM {rejected_name(table.name).sql}").collect()
+    assert sorted(map(tuple, kept)) == [(str(path), 2, ["cast:id"]) for path in paths]

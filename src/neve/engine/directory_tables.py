@@ -55,7 +55,7 @@ def write_days(
     folder_values: Mapping[date, Mapping[str, int | str]],
 ) -> tuple[Tally, dict[date, Path]]:
     """Cleans the rows and writes them below `spool`, one file per date that has any."""
-    carrier = carrier_of(work.cleaning.columns, work.files) if _is_whole(work) else None
+    carrier = carrier_of(work.cleaning.columns, work.files, work.rules) if _is_whole(work) else None
     with translated():
         passed: Screened | Packed
         if carrier is None:

@@ -254,7 +254,7 @@ def _carrier(table: Any, work: Work) -> str | None:
     fields = table.schema().columns()
     if any(fields.get(index).isRequired() for index in range(fields.size())):
         return None
-    return carrier_of(work.cleaning.columns, work.files)
+    return carrier_of(work.cleaning.columns, work.files, work.rules)
 
 
 def _day_of_partition(table: Any) -> tuple[int, int] | None:
