@@ -13,6 +13,7 @@ from neve.errors import InvalidInput
 from neve.files.plain_rows import LINE_BYTES
 from neve.model.dataset import SourceFormat
 from neve.model.ingest import FileFormat, SourceFile
+from neve.services import inspection
 from neve.services.inspection import inspect
 
 TEXT = "id,région\n1,été\n2,hiver\n"
@@ -77,6 +78,15 @@ def test_lines_that_can_be_cut_at_their_delimiters(
     tmp_path: Path, content: bytes, source: dict[str, object], plain: bool
 ) -> None:
     assert look(tmp_path / "a.csv", content, "csv", **source).plain is plain
+    assert look(tmp_path / "a.csv.gz", gzip.compress(content), "csv", **source).plain is plain
+
+
+def test_what_does_not_fit_into_memory_is_not_cut_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspection, "TEXT_BYTES", 1000)
+    for size, plain in ((400, True), (1200, False)):
+        content = b"id,name\n" + b"1,a\n" * (size // 4)
+        assert look(tmp_path / "a.csv", content).plain is plain
+        assert look(tmp_path / "a.csv.gz", gzip.compress(content)).plain is plain
 
 
 @pytest.mark.parametrize("packed", [False, True])

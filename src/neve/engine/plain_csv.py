@@ -23,15 +23,13 @@ _FILE = "_neve_file"
 _WORTH = 16 * 1024 * 1024
 """Bytes of files together, below which workers take longer to begin."""
 _TASK_BYTES = 128 * 1024 * 1024
-_LARGEST = 64 * 1024 * 1024
-"""A larger file is read by several tasks."""
 
 
 def files_to_cut(spark: SparkSession, files: Collection[SourceFile]) -> list[SourceFile]:
     """Those of the files whose rows are best cut by workers, which must be where the files lie."""
     if not in_one_process(str(spark.sparkContext.master)):
         return []
-    found = [file for file in files if file.plain and file.bytes <= _LARGEST and file.path.startswith("/")]
+    found = [file for file in files if file.plain and file.path.startswith("/")]
     return found if sum(file.bytes for file in found) >= _WORTH else []
 
 

@@ -6,6 +6,7 @@ with too few or too many values is kept as it stands. Workers import this module
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,8 @@ from typing import Any
 
 LINE_BYTES = 4 * 1024 * 1024
 """Lines up to this length can be read."""
+TEXT_BYTES = 64 * 1024 * 1024
+"""A text up to this size is held in memory, unpacked, and once more as rows."""
 _BLANK = "".join(map(chr, range(ord(" ") + 1)))
 
 
@@ -51,7 +54,8 @@ def cut_shares(batches: Iterator[Any], work: CutWork) -> Iterator[Any]:
         for share in batch.column(0).to_pylist():
             for number, path in work.shares[share]:
                 content, rows = Path(path).read_bytes(), 0
-                for arrays in cut_rows(content, work.form):
+                text = gzip.decompress(content) if path.lower().endswith(".gz") else content
+                for arrays in cut_rows(text, work.form):
                     here = len(arrays[0])
                     rows += here
                     files = pa.repeat(pa.scalar(number, pa.int32()), here)

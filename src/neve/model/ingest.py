@@ -33,7 +33,8 @@ def rejected_name(table: TableName) -> TableName:
 class SourceFile:
     """A file to ingest. `header` holds the column names of a csv file; other formats carry their own.
 
-    A csv file is `plain` where its lines can be cut at their delimiters: nothing is quoted, and no line is very long.
+    A csv file is `plain` where its lines can be cut at their delimiters, in memory: nothing is quoted, and neither a
+    line nor the whole is very long.
     """
 
     path: str

@@ -16,7 +16,7 @@ from typing import TextIO
 
 from neve.catalog import Files
 from neve.errors import InvalidInput
-from neve.files.plain_rows import LINE_BYTES
+from neve.files.plain_rows import LINE_BYTES, TEXT_BYTES
 from neve.model.dataset import SourceFormat
 from neve.model.encodings import KNOWN, java_name
 from neve.model.ingest import FileFormat, SourceFile
@@ -70,21 +70,18 @@ class _Text:
         self._decoder = _decoder(path, source)
         self._quotes = _Quotes(path, source) if kind == "csv" and _has_lines(source) else None
         self._lines = 0
-        quote = (source.quote or '"').encode()
-        self._never = quote if kind == "csv" and self._unpack is None and _cuts_plain(path, source) else None
+        self._plain = _Plain(source) if kind == "csv" and _cuts_plain(path, source) else None
 
     @property
     def is_plain(self) -> bool:
         """Whether all that has passed by can be cut at line ends and delimiters."""
-        return self._never is not None
+        return self._plain is not None and self._plain.holds
 
     def pieces(self, block: bytes) -> Iterator[bytes]:
         if not self.is_text:
             return
         if self._unpack is None:
             self._check(block)
-            if self._never and (self._never in block or (len(block) >= LINE_BYTES and b"\n" not in block)):
-                self._never = None
             yield block
             return
         for start in range(0, len(block), _PACKED_BLOCK):
@@ -123,8 +120,28 @@ class _Text:
                 hint="say how it is written in the dataset config, such as source: {encoding: windows-1252}",
             ) from exc
         self._lines += piece.count(b"\n")
+        if self._plain is not None:
+            self._plain.check(piece)
         if self._quotes is not None:
             self._quotes.check(piece, final=final)
+
+
+class _Plain:
+    """Whether a text has no quotes, no line that is too long, and fits into memory."""
+
+    def __init__(self, source: SourceFormat) -> None:
+        self.holds = True
+        self._quote = (source.quote or '"').encode()
+        self._size = self._since_line_end = 0
+
+    def check(self, piece: bytes) -> None:
+        self._size += len(piece)
+        self.holds = self.holds and self._size <= TEXT_BYTES and self._quote not in piece
+        for start in range(0, len(piece) if self.holds else 0, LINE_BYTES):
+            part = piece[start : start + LINE_BYTES]
+            rest = len(part) - 1 - part.rfind(b"\n")
+            self._since_line_end = rest if rest < len(part) else self._since_line_end + rest
+            self.holds = self.holds and self._since_line_end <= LINE_BYTES
 
 
 class _Quotes:
