@@ -13,10 +13,13 @@ import pytest
 
 from neve.catalog import Files
 from neve.engine import plain_csv
+from neve.engine.ingest import stage
 from neve.engine.reading import file_by_file, read_rows
+from neve.errors import JobFailed
 from neve.lake import Lake, LakeTable
 from neve.model.dataset import CORRUPT, SourceFormat
 from neve.model.ingest import SourceFile, rejected_name
+from neve.services import ingest
 from neve.services.inspection import inspect
 
 Make = Callable[..., LakeTable]
@@ -112,3 +115,20 @@ def test_names_with_signs_that_part_words_keep_their_rejected_rows(
     table.ingest(*paths, date="2024-01-01")
     kept = spark_lake.sql(f"SELECT source_file, source_line, rules FROM {rejected_name(table.name).sql}").collect()
     assert sorted(map(tuple, kept)) == [(str(path), 2, ["cast:id"]) for path in paths]
+
+
+def test_a_file_that_grows_while_it_is_loaded_fails_the_load(
+    make_table: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,name\n1,a\n")
+
+    def grown(*arguments: object, **more: object) -> object:
+        path.write_text('id,name\n1,a\n2,"b"\n')
+        return stage(*arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ingest, "stage", grown)
+    table = make_table()
+    with pytest.raises(JobFailed, match=r"a\.csv was written to while it was loaded"):
+        table.ingest(path, date="2024-01-01")
+    assert table.show().rows == 0

@@ -44,7 +44,7 @@ def cut_files(spark: SparkSession, dates: Mapping[SourceFile, date], source: Sou
     columns = dict.fromkeys((*names, CORRUPT), StringType()) | {SOURCE_LINE: LongType(), _FILE: IntegerType()}
     work = CutWork(
         shares=in_shares(
-            [(number, file.path) for number, file in enumerate(files)],
+            [(number, file.path, file.bytes) for number, file in enumerate(files)],
             [file.bytes for file in files],
             _tasks(sum(file.bytes for file in files), spark.sparkContext.defaultParallelism),
         ),

@@ -34,26 +34,32 @@ class PlainForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutWork:
-    """What some tasks do: each cuts the files of one share, which are known by their numbers.
+    """What some tasks do: each cuts the files of one share, which are known by their numbers and have so many bytes.
 
     `names` are those of what `cut_rows` makes, and of the file's number. Who waits for it reads in `report` how far
     they are.
     """
 
-    shares: Sequence[Sequence[tuple[int, str]]]
+    shares: Sequence[Sequence[tuple[int, str, int]]]
     form: PlainForm
     names: Sequence[str]
     report: str | None
 
 
 def cut_shares(batches: Iterator[Any], work: CutWork) -> Iterator[Any]:
-    """The rows of the shares that are asked for, with the number of their file."""
+    """The rows of the shares that are asked for, with the number of their file.
+
+    Raises:
+        ValueError: a file is no longer what it was when it was found to be plain.
+    """
     import pyarrow as pa
 
     for batch in batches:
         for share in batch.column(0).to_pylist():
-            for number, path in work.shares[share]:
+            for number, path, size in work.shares[share]:
                 content, rows = Path(path).read_bytes(), 0
+                if len(content) != size:
+                    raise ValueError(f"{path} was written to while it was loaded; load it again once it is whole")
                 text = gzip.decompress(content) if path.lower().endswith(".gz") else content
                 for arrays in cut_rows(text, work.form):
                     here = len(arrays[0])
