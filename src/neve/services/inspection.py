@@ -119,11 +119,13 @@ class _Text:
                 f"{self._path}: line {line:,} is not {exc.encoding.upper()}: {_around(exc)}",
                 hint="say how it is written in the dataset config, such as source: {encoding: windows-1252}",
             ) from exc
-        self._lines += piece.count(b"\n")
         if self._plain is not None:
             self._plain.check(piece)
-        if self._quotes is not None:
+        if self._quotes is None:
+            self._lines += piece.count(b"\n")
+        else:
             self._quotes.check(piece, final=final)
+            self._lines = self._quotes.lines
 
 
 class _Plain:
@@ -155,15 +157,20 @@ class _Quotes:
         self._others = bytes(set(range(256)) - {*self._quote, *b"\n"})
         opening, delimiter = re.escape(self._quote), re.escape(source.delimiter_of(path).encode())
         self._open = re.compile(rb"(?:^|%s)[ \t]*%s(?:[^%s]|%s%s)*$" % (delimiter, *[opening] * 4))
-        self._rest, self._lines = b"", 0
+        self._rest, self.lines = b"", 0
 
     def check(self, piece: bytes, *, final: bool) -> None:
+        if len(self._quote) == 1 and not (final or b"\r" in piece or self._quote in piece or self._quote in self._rest):
+            end = piece.rfind(b"\n")
+            self._rest = self._rest + piece if end < 0 else piece[end + 1 :]
+            self.lines += piece.count(b"\n")
+            return
         text = self._rest + (piece if b"\r" not in piece else piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
-        whole, _, self._rest = (text, b"", b"") if final else text.rpartition(b"\n")
+        whole, end_of_line, self._rest = (text, b"", b"") if final else text.rpartition(b"\n")
         if self._quote in whole and self._has_odd_line(whole):
-            for number, line in enumerate(whole.split(b"\n"), self._lines + 1):
+            for number, line in enumerate(whole.split(b"\n"), self.lines + 1):
                 self._check_line(number, line)
-        self._lines += whole.count(b"\n") + 1
+        self.lines += whole.count(b"\n") + len(end_of_line)
 
     def _has_odd_line(self, text: bytes) -> bool:
         """Whether a line has an odd number of quotes: of what is left of a line, pairs go, and one quote stays."""
