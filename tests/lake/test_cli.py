@@ -86,6 +86,17 @@ def test_wrong_usage_is_two_and_says_so_on_stderr(lake: Lake, cli: Cli, words: l
     assert "Traceback" not in said.err
 
 
+@pytest.mark.parametrize("asking", [["-o", "json"], ["-ojson"], ["--output", "jsonl"], ["--output=json"]])
+@pytest.mark.parametrize("words", [["table", "list", "--nope"], ["table", "show"], ["table", "lsit"]])
+def test_wrong_usage_is_told_as_json_where_that_is_asked_for(
+    lake: Lake, cli: Cli, words: list[str], asking: list[str]
+) -> None:
+    said = cli(*words, *asking)
+    assert (said.code, said.out) == (2, "")
+    told = json.loads(said.err)
+    assert (told["code"], told["message"] in cli(*words).err) == ("invalid_input", True), said
+
+
 def test_a_mistyped_command_names_the_nearest(lake: Lake, cli: Cli) -> None:
     assert "list" in cli("table", "lsit").err
     assert "table" in cli("tabel").err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import re
 import sys
 import traceback
 from functools import cache
@@ -14,11 +15,13 @@ import typer
 
 from neve import __version__
 from neve.cli.options import Command, group, options, say
-from neve.errors import NeveError
+from neve.errors import InvalidInput, NeveError
 
 app = group("Névé: lakehouse tables that look after themselves.")
 _INTERRUPTED = 130
 _USAGE = 2
+_JSON = re.compile(r"(?:^|\0)(?:-o\0?|--output[=\0])jsonl?(?:\0|$)")
+"""JSON is asked for, in words with a zero between them."""
 
 
 def _version(value: bool) -> None:
@@ -184,7 +187,7 @@ def run(words: list[str]) -> int:
             raise
         return 0  # nobody reads on: Typer leaves so, and has made sure that nothing more is said
     except Exception as exc:  # noqa: BLE001 - the boundary: nothing leaves as a stack trace
-        return _show_foreign(exc)
+        return _show_foreign(exc, words)
     if result == _INTERRUPTED:  # Typer makes of Ctrl-C an exit like any other
         say("interrupted")
     return result if isinstance(result, int) else 0
@@ -198,9 +201,13 @@ def _show(error: NeveError) -> None:
     emit_error(error)
 
 
-def _show_foreign(error: Any) -> int:
+def _show_foreign(error: Any, words: list[str]) -> int:
     if hasattr(error, "format_message") and hasattr(error, "show"):
-        error.show()
+        if _JSON.search("\0".join(words)):  # the line was left before its options were looked at
+            options.output = "json"
+            _show(InvalidInput(error.format_message(), hint="neve COMMAND --help shows what it takes"))
+        else:
+            error.show()
         return int(getattr(error, "exit_code", _USAGE))
     if options.debug:
         traceback.print_exception(error)
