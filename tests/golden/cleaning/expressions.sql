@@ -59,7 +59,12 @@ WITH inputs AS (
     IF(
       (
         (
-          SUBSTRING(`_neve_in_price`, -1, 1) BETWEEN '.' AND '9'
+          (
+            SUBSTRING(CAST(`_neve_in_price` AS BINARY), -1, 1) BETWEEN X'2e' AND X'39'
+            AND NOT (
+              CONTAINS(`_neve_in_price`, 'x') OR CONTAINS(`_neve_in_price`, 'X')
+            )
+          )
           OR `_neve_in_price` RLIKE '^\\s*[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?\\s*$'
         )
         AND ABS(`_neve_try_price`) < CAST('Infinity' AS DOUBLE)

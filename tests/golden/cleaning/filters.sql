@@ -86,7 +86,12 @@ WITH inputs AS (
     IF(
       (
         (
-          SUBSTRING(`_neve_in_x`, -1, 1) BETWEEN '.' AND '9'
+          (
+            SUBSTRING(CAST(`_neve_in_x` AS BINARY), -1, 1) BETWEEN X'2e' AND X'39'
+            AND NOT (
+              CONTAINS(`_neve_in_x`, 'x') OR CONTAINS(`_neve_in_x`, 'X')
+            )
+          )
           OR `_neve_in_x` RLIKE '^\\s*[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?\\s*$'
         )
         AND ABS(`_neve_try_x`) < CAST('Infinity' AS DOUBLE)

@@ -42,10 +42,10 @@ WITH inputs AS (
     *,
     IF(
       (
-        LENGTH(`_neve_in_date`) = 10
-        AND LOCATE('-', `_neve_in_date`) = 5
-        AND LOCATE('-', `_neve_in_date`, 6) = 8
-        AND SUBSTRING(`_neve_in_date`, 10, 1) BETWEEN '0' AND '9'
+        OCTET_LENGTH(`_neve_in_date`) = 10
+        AND SUBSTRING(CAST(`_neve_in_date` AS BINARY), 5, 1) BETWEEN X'2d' AND X'2d'
+        AND SUBSTRING(CAST(`_neve_in_date` AS BINARY), 8, 1) BETWEEN X'2d' AND X'2d'
+        AND SUBSTRING(CAST(`_neve_in_date` AS BINARY), 10, 1) BETWEEN X'30' AND X'39'
         AND `_neve_try_date` >= CAST('0001-01-01' AS DATE)
       )
       OR `_neve_in_date` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\\.0+)?)?Z?)?\\s*$',
@@ -66,7 +66,12 @@ WITH inputs AS (
     IF(
       (
         (
-          SUBSTRING(`_neve_in_price`, -1, 1) BETWEEN '.' AND '9'
+          (
+            SUBSTRING(CAST(`_neve_in_price` AS BINARY), -1, 1) BETWEEN X'2e' AND X'39'
+            AND NOT (
+              CONTAINS(`_neve_in_price`, 'x') OR CONTAINS(`_neve_in_price`, 'X')
+            )
+          )
           OR `_neve_in_price` RLIKE '^\\s*[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?\\s*$'
         )
         AND ABS(`_neve_try_price`) < CAST('Infinity' AS DOUBLE)

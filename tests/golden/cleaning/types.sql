@@ -96,7 +96,12 @@ WITH inputs AS (
     IF(
       (
         (
-          SUBSTRING(`_neve_in_f`, -1, 1) BETWEEN '.' AND '9'
+          (
+            SUBSTRING(CAST(`_neve_in_f` AS BINARY), -1, 1) BETWEEN X'2e' AND X'39'
+            AND NOT (
+              CONTAINS(`_neve_in_f`, 'x') OR CONTAINS(`_neve_in_f`, 'X')
+            )
+          )
           OR `_neve_in_f` RLIKE '^\\s*[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?\\s*$'
         )
         AND ABS(`_neve_try_f`) < CAST('Infinity' AS FLOAT)
@@ -107,10 +112,10 @@ WITH inputs AS (
     ) AS `_neve_as_f`,
     IF(
       (
-        LENGTH(`_neve_in_g`) = 10
-        AND LOCATE('-', `_neve_in_g`) = 5
-        AND LOCATE('-', `_neve_in_g`, 6) = 8
-        AND SUBSTRING(`_neve_in_g`, 10, 1) BETWEEN '0' AND '9'
+        OCTET_LENGTH(`_neve_in_g`) = 10
+        AND SUBSTRING(CAST(`_neve_in_g` AS BINARY), 5, 1) BETWEEN X'2d' AND X'2d'
+        AND SUBSTRING(CAST(`_neve_in_g` AS BINARY), 8, 1) BETWEEN X'2d' AND X'2d'
+        AND SUBSTRING(CAST(`_neve_in_g` AS BINARY), 10, 1) BETWEEN X'30' AND X'39'
         AND `_neve_try_g` >= CAST('0001-01-01' AS DATE)
       )
       OR `_neve_in_g` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\\.0+)?)?Z?)?\\s*$',

@@ -54,10 +54,10 @@ WITH inputs AS (
     ) AS `_neve_as_price`,
     IF(
       (
-        LENGTH(`_neve_in_day`) = 10
-        AND LOCATE('-', `_neve_in_day`) = 5
-        AND LOCATE('-', `_neve_in_day`, 6) = 8
-        AND SUBSTRING(`_neve_in_day`, 10, 1) BETWEEN '0' AND '9'
+        OCTET_LENGTH(`_neve_in_day`) = 10
+        AND SUBSTRING(CAST(`_neve_in_day` AS BINARY), 5, 1) BETWEEN X'2d' AND X'2d'
+        AND SUBSTRING(CAST(`_neve_in_day` AS BINARY), 8, 1) BETWEEN X'2d' AND X'2d'
+        AND SUBSTRING(CAST(`_neve_in_day` AS BINARY), 10, 1) BETWEEN X'30' AND X'39'
         AND `_neve_try_day` >= CAST('0001-01-01' AS DATE)
       )
       OR `_neve_in_day` RLIKE '^\\s*(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00(:00(\\.0+)?)?Z?)?\\s*$',

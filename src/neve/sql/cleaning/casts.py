@@ -1,7 +1,7 @@
 """Casts that lose nothing: text that does not say exactly a value of the type gives NULL, never something near it.
 
 Each takes text. Spark's own TRY_CAST is not enough: it rounds decimals, reads `2024-01-01 rubbish` as a date, `12:30`
-as today, `12d` as a number and `1e400` as infinity.
+as today, `12d` and `0x1p3` as numbers and `1e400` as infinity.
 """
 
 from __future__ import annotations
@@ -114,11 +114,13 @@ def _whole(value: Sql, kind: Primitive) -> Sql:
 
 
 def _floating(value: Sql, read: Sql, kind: Primitive) -> Sql:
-    """A number too large for the type is no number, unless the text says infinity itself; nor is Java's `12d`.
+    """A number too large for the type is no number, unless the text says infinity; nor is Java's `12d` or `0x1p3`.
 
     Nearly every number ends in a digit (`.` to `9`), which is much cheaper to see than the whole form.
     """
-    ends_well = exp.or_(_byte_within(value, -1, b".", b"9"), matches(value, _FLOAT))
+    hexadecimal = exp.or_(*(call("CONTAINS", value, text(letter)) for letter in "xX"))
+    plain = exp.and_(_byte_within(value, -1, b".", b"9"), exp.not_(exp.paren(hexadecimal)))
+    ends_well = exp.or_(plain, matches(value, _FLOAT))
     finite = exp.LT(this=call("ABS", read.copy()), expression=cast(text("Infinity"), kind))
     return when(exp.or_(exp.and_(ends_well, finite), matches(value, _INFINITY)), read.copy())
 
