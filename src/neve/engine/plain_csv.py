@@ -13,8 +13,8 @@ from neve.engine.tracking import report_file
 from neve.files.plain_rows import CutWork, PlainForm, cut_shares
 from neve.model.dataset import CORRUPT, SourceFormat
 from neve.model.ingest import INGEST_DATE, SOURCE_FILE, SOURCE_LINE, SourceFile
-from neve.plan.ingest import in_shares
 from neve.plan.masters import in_one_process
+from neve.plan.shares import in_shares
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

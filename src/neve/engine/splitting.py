@@ -31,6 +31,7 @@ from neve.engine.parquet_tasks import (
 from neve.errors import CheckFailed
 from neve.files.hashing import bag_hash, row_hashes
 from neve.plan.directories import Dataset, Group, group_text
+from neve.plan.shares import in_shares
 
 _ROWS = 131_072
 _SAMPLE = 32
@@ -263,13 +264,6 @@ def _paths(dataset: Dataset) -> list[str]:
 
 
 def _shares(dataset: Dataset, threads: int) -> list[list[tuple[str, int]]]:
-    """Source files in their order, in as many shares of about the same size."""
-    total = sum(footer.bytes for footer in dataset.footers)
-    shares: list[list[tuple[str, int]]] = [[] for _ in range(threads)]
-    before = 0
-    for footer in dataset.footers:
-        shares[min(threads - 1, before * threads // max(total, 1))].append(
-            (f"{dataset.location}/{footer.path}", footer.bytes)
-        )
-        before += footer.bytes
-    return [share for share in shares if share]
+    """Source files in their order, with their sizes."""
+    sizes = [footer.bytes for footer in dataset.footers]
+    return in_shares(list(zip(_paths(dataset), sizes, strict=True)), sizes, threads)

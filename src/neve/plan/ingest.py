@@ -7,7 +7,6 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
-from typing import TypeVar
 
 from neve.errors import InvalidInput, InvalidSchema
 from neve.model.facts import Snapshot, TableFacts
@@ -18,7 +17,6 @@ from neve.model.types import Field
 from neve.model.units import Limit
 from neve.plan.tables import holds_all_of
 
-T = TypeVar("T")
 _SCANS = 24
 _TASK_BYTES = 128 * 1024 * 1024
 _OPENING_BYTES = 4 * 1024 * 1024
@@ -49,20 +47,6 @@ def task_count(files: Collection[SourceFile], cores: int) -> int:
     """
     whole = sum(file.bytes + _OPENING_BYTES for file in files)
     return max(1, min(len(files), max(cores, -(-whole // _TASK_BYTES))))
-
-
-def in_shares(items: Sequence[T], sizes: Sequence[int], shares: int) -> list[list[T]]:
-    """Items in their order, in so many shares of about the same size, or fewer.
-
-    >>> in_shares("abcd", [1, 1, 1, 3], 2), in_shares("ab", [0, 0], 3)
-    ([['a', 'b', 'c'], ['d']], [['a'], ['b']])
-    """
-    parts: list[list[T]] = [[] for _ in range(shares)]
-    whole, before = sum(sizes) + len(sizes), 0
-    for item, size in zip(items, sizes, strict=True):
-        parts[before * shares // whole].append(item)
-        before += size + 1
-    return [part for part in parts if part]
 
 
 def telling_snapshots(facts: TableFacts) -> list[Snapshot]:
